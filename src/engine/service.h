@@ -1,0 +1,102 @@
+// What the engine offers to whoever serves people: token ids in, token ids out. No text, no JSON.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/result.h"
+#include "model/sampling_params.h"
+
+namespace ashlar::engine {
+
+struct GenerationRequest {
+  std::vector<TokenId> prompt;  // at least one token
+  model::SamplingParams sampling;
+  std::uint64_t max_tokens = 16;  // tokens to generate at the most; 0 only computes the prompt
+  std::vector<TokenId> stop_tokens;  // generating one of these ends the sequence; it is reported as the
+                                     // last token, with FinishReason::kStop
+  // Report the logprob of each generated token and of this many most likely ones.
+  std::optional<std::uint32_t> top_logprobs;
+  // Report the same for every prompt token but the first (needs top_logprobs).
+  bool prompt_logprobs = false;
+  // Report the raw logits of every prompt and completion position (OnLogits). For checks and research.
+  bool report_logits = false;
+};
+
+enum class FinishReason { kStop, kLength, kCancelled, kError };
+std::string_view NameOf(FinishReason reason);  // "stop", "length", "cancelled", "error"
+
+struct TokenLogprobs {
+  TokenId token = 0;
+  float logprob = 0;                               // natural log; of the model's own distribution
+  std::vector<std::pair<TokenId, float>> top;      // most likely first, ties by lower id
+};
+
+struct Usage {
+  std::uint64_t prompt_tokens = 0;
+  std::uint64_t cached_tokens = 0;  // prompt tokens served from the cache
+  std::uint64_t completion_tokens = 0;
+  std::int64_t queue_ns = 0;    // submitted to admitted
+  std::int64_t ttft_ns = 0;     // submitted to first token
+  std::int64_t prefill_ns = 0;  // admitted to first token
+  std::int64_t decode_ns = 0;   // first to last token
+  std::uint64_t kv_bytes = 0;   // bytes of the blocks the sequence held at its end
+};
+
+// Receives what happens to one request, in order, on the engine's thread: must return quickly and must
+// not call back into the service. OnFinish comes exactly once, last, for every accepted request.
+class EventSink {
+ public:
+  virtual ~EventSink() = default;
+  // Once, before the first token, when prompt_logprobs was asked for; entry i is for prompt[i + 1].
+  virtual void OnPromptLogprobs(std::vector<TokenLogprobs> logprobs) { (void)logprobs; }
+  // `logprobs` is null unless top_logprobs was asked for.
+  virtual void OnToken(TokenId token, const TokenLogprobs* logprobs) = 0;
+  // Logits [vocab] f32 of the token at `position` (0-based in prompt + completion), in order.
+  virtual void OnLogits(std::uint64_t position, std::span<const float> logits) {
+    (void)position, (void)logits;
+  }
+  virtual void OnFinish(FinishReason reason, const Usage& usage, std::string_view error) = 0;
+};
+
+struct ServiceInfo {
+  std::uint64_t vocab_size = 0;
+  std::uint64_t max_context = 0;  // tokens of prompt + completion a sequence may have
+  std::string kv_codec;           // "f16"
+  std::uint64_t block_tokens = 0;
+  std::uint64_t kv_bytes_per_token = 0;
+  std::uint64_t kv_bytes_reserved = 0;
+};
+
+struct ServiceStats {
+  std::uint64_t running = 0;
+  std::uint64_t waiting = 0;
+  std::uint64_t kv_bytes_used = 0;
+};
+
+// Implementations may be called from any thread.
+class Service {
+ public:
+  virtual ~Service() = default;
+
+  virtual const ServiceInfo& info() const = 0;
+  virtual ServiceStats stats() const = 0;
+
+  // Queues the request. Errors, at once and with the arithmetic in the message: kInvalidArgument (empty
+  // prompt, token out of range, bad sampling field, prompt + max_tokens over max_context),
+  // kResourceExhausted (can never fit the KV budget, or the queue is full), kUnavailable (shutting down).
+  // After an error the sink is never called.
+  virtual Result<RequestId> Submit(GenerationRequest request, std::shared_ptr<EventSink> sink) = 0;
+
+  // Ends the request within one step, OnFinish(kCancelled) included. No effect once it has finished.
+  virtual void Cancel(RequestId id) = 0;
+};
+
+}  // namespace ashlar::engine
