@@ -140,6 +140,9 @@ std::optional<std::string> HttpClient::ReadChunk() {
 }
 
 void HttpClient::ReadBody(ClientResponse& response, bool has_body) {
+  if (response.status == 0) {
+    return;
+  }
   if (!has_body || response.status == 204 || response.status / 100 == 1) {
     response.is_complete = true;
     return;
