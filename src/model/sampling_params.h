@@ -20,8 +20,8 @@ struct SamplingParams {
   double min_p = 0.0;        // drop what is less likely than min_p times the likeliest; [0, 1]
   double repetition_penalty = 1.0;  // divides positive / multiplies negative logits of tokens seen
                                     // in prompt or completion (CTRL, Keskar et al. 2019); (0, 100]
-  double presence_penalty = 0.0;   // subtracted once from tokens generated before; [-2, 2]
-  double frequency_penalty = 0.0;  // subtracted per earlier occurrence in the completion; [-2, 2]
+  double presence_penalty = 0.0;    // subtracted once from tokens generated before; [-2, 2]
+  double frequency_penalty = 0.0;   // subtracted per earlier occurrence in the completion; [-2, 2]
   std::vector<std::pair<TokenId, float>> logit_bias;  // added; [-100, 100] each
   std::uint64_t seed = 0;  // the draw is a function of (seed, position): reproducible anywhere
 };
