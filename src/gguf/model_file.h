@@ -1,9 +1,9 @@
 // A GGUF model file (versions 2 and 3, one file or split into several), mapped and checked.
 //
-// Everything in the file is hostile until checked: every length, offset, count and overlap is compared
-// with the bytes that are there before it is used. After Open succeeds every tensor's span lies inside
-// its file and has exactly the size that its dtype and dimensions call for. The reader knows the
-// format, not the models: keys mean nothing to it.
+// Everything in the file is hostile until checked: every length, offset, count and overlap is
+// compared with the bytes that are there before it is used. After Open succeeds every tensor's span
+// lies inside its file and has exactly the size that its dtype and dimensions call for. The reader
+// knows the format, not the models: keys mean nothing to it.
 //
 // Cost: opening reads the metadata and the tensor directory only; tensor data is touched by whoever
 // reads it. Strings and arrays are views into the mapping: valid while the ModelFile lives.
@@ -30,7 +30,8 @@ class Array;
 // One metadata value, widened to the largest type of its kind.
 using Value = std::variant<std::uint64_t, std::int64_t, double, bool, std::string_view, Array>;
 
-// A metadata array of numbers, booleans or strings (nested arrays are kUnsupported: no model uses them).
+// A metadata array of numbers, booleans or strings (nested arrays are kUnsupported: no model uses
+// them).
 class Array {
  public:
   using Numbers = std::vector<double>;
@@ -53,9 +54,9 @@ struct Tensor {
 
 class ModelFile {
  public:
-  // Opens `path`; when it is one part of a split file ("name-00001-of-00003.gguf", split.count > 1),
-  // opens all its parts. Errors: kNotFound, kIo, kCorrupt (naming what is wrong and at which byte),
-  // kUnsupported (version, tensor type or nesting we do not read, naming it).
+  // Opens `path`; when it is one part of a split file ("name-00001-of-00003.gguf", split.count >
+  // 1), opens all its parts. Errors: kNotFound, kIo, kCorrupt (naming what is wrong and at which
+  // byte), kUnsupported (version, tensor type or nesting we do not read, naming it).
   static Result<ModelFile> Open(const std::string& path);
 
   // Reads one file held in memory. `bytes` must outlive the result.
