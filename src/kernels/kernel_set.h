@@ -9,7 +9,8 @@
 // (Sum16 below).
 //
 // Common rules: pointers need no alignment unless said; outputs alias inputs only where said; no
-// function allocates; counts may be any size, also 0; NaN and infinity follow IEEE.
+// function allocates; counts may be any size, also 0; NaN and infinity follow IEEE. (The payload
+// and sign of a NaN are the one thing not defined: processors differ there.)
 //
 // Sum16(v): lane j of 16 takes the chain over v[j], v[j+16], v[j+32], ... (missing elements are not
 // added); then lanes fold i += i+8, i += i+4, i += i+2, i += i+1.
@@ -91,8 +92,9 @@ struct AttendArgs {
       scratch;  // AttendScratchFloats(rows) floats, 64-byte aligned, private to the calling thread
 };
 // Chains. logit(r, t): acc = 0; for c in order acc = fma(q[r][c], k[c][t], acc). max over the
-// visible t. p(t) = Exp(logit - max). sum = Sum16(p(0 .. visible-1)). acc[c]: 0, then for visible t
-// in order acc = fma(p(t), v[t][c], acc). Slots that no row sees may hold anything, also NaN.
+// visible t that are not NaN, never -0. p(t) = Exp(logit - max). sum = Sum16(p(0 .. visible-1)).
+// acc[c]: 0, then for visible t in order acc = fma(p(t), v[t][c], acc). Slots that no row sees may
+// hold anything, also NaN.
 constexpr std::size_t AttendScratchFloats(std::size_t rows) { return rows * kSegmentTokens; }
 
 // Folds `from` into `into` (both as AttendArgs writes them; `from` holds later positions): m = max
