@@ -417,7 +417,7 @@ Status FileParser::PlaceTensors(std::vector<DirectoryEntry> entries) {
 Status FileParser::CheckOverlaps(std::span<const DirectoryEntry> entries) const {
   std::vector<std::size_t> order(entries.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return entries[i].data_offset; });
+  std::ranges::sort(order, {}, [&](std::size_t i) { return std::pair(entries[i].data_offset, i); });
   for (std::size_t i = 1; i < order.size(); ++i) {
     const DirectoryEntry& left = entries[order[i - 1]];
     const DirectoryEntry& right = entries[order[i]];
