@@ -1,6 +1,5 @@
 #include "kernels/block_format.h"
 
-#include <array>
 #include <cstring>
 
 #include "base/check.h"
@@ -86,32 +85,7 @@ void ReadQ6K(const std::byte* block, BlockFields* fields) {
   fields->d = HalfAt(block + 208);
 }
 
-struct NamedShape {
-  DType dtype;
-  BlockShape shape;
-};
-constexpr std::array<NamedShape, 8> kShapes = {{
-    {DType::kQ4_0, {32, 32, 4, 8, false, false}},
-    {DType::kQ4_1, {32, 32, 4, 0, true, false}},
-    {DType::kQ5_0, {32, 32, 5, 16, false, false}},
-    {DType::kQ5_1, {32, 32, 5, 0, true, false}},
-    {DType::kQ8_0, {32, 32, 8, 128, false, false}},
-    {DType::kQ4_K, {256, 32, 4, 0, true, true}},
-    {DType::kQ5_K, {256, 32, 5, 0, true, true}},
-    {DType::kQ6_K, {256, 16, 6, 32, false, true}},
-}};
-
 }  // namespace
-
-bool IsQuantised(DType dtype) {
-  return dtype != DType::kF32 && dtype != DType::kF16 && dtype != DType::kBF16;
-}
-
-const BlockShape& ShapeOf(DType dtype) {
-  const auto index = static_cast<std::size_t>(dtype) - static_cast<std::size_t>(DType::kQ4_0);
-  ASHLAR_CHECK(index < kShapes.size() && kShapes[index].dtype == dtype, "DType {}", NameOf(dtype));
-  return kShapes[index].shape;
-}
 
 void ReadBlock(DType dtype, const std::byte* block, BlockFields* fields) {
   fields->d = HalfAt(block);  // first in every format but Q6_K

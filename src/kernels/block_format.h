@@ -20,6 +20,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/check.h"
 #include "base/dtype.h"
 
 namespace ashlar::kernels {
@@ -38,10 +39,33 @@ struct BlockShape {
 };
 
 // True for the formats of the table above; false for F32, F16, BF16.
-bool IsQuantised(DType dtype);
+constexpr bool IsQuantised(DType dtype) {
+  return dtype != DType::kF32 && dtype != DType::kF16 && dtype != DType::kBF16;
+}
 
 // Precondition: IsQuantised(dtype).
-const BlockShape& ShapeOf(DType dtype);
+constexpr BlockShape ShapeOf(DType dtype) {
+  switch (dtype) {
+    case DType::kQ4_0:
+      return {32, 32, 4, 8, false, false};
+    case DType::kQ4_1:
+      return {32, 32, 4, 0, true, false};
+    case DType::kQ5_0:
+      return {32, 32, 5, 16, false, false};
+    case DType::kQ5_1:
+      return {32, 32, 5, 0, true, false};
+    case DType::kQ8_0:
+      return {32, 32, 8, 128, false, false};
+    case DType::kQ4_K:
+      return {256, 32, 4, 0, true, true};
+    case DType::kQ5_K:
+      return {256, 32, 5, 0, true, true};
+    case DType::kQ6_K:
+      return {256, 16, 6, 32, false, true};
+    default:
+      ASHLAR_CHECK(false, "{} has no blocks", NameOf(dtype));
+  }
+}
 
 // A block taken apart, before any arithmetic.
 struct BlockFields {

@@ -29,7 +29,7 @@ void DequantizeRow(DType dtype, const std::byte* row, std::size_t elements, floa
   if (dtype == DType::kF16) return ConvertHalves(row, elements, out, F16ToF32);
   if (dtype == DType::kBF16) return ConvertHalves(row, elements, out, Bf16ToF32);
 
-  const BlockShape& shape = ShapeOf(dtype);
+  const BlockShape shape = ShapeOf(dtype);
   ASHLAR_DCHECK(elements % shape.columns == 0, "{} elements of {}", elements, NameOf(dtype));
   BlockFields fields;
   for (std::size_t begin = 0; begin < elements; begin += shape.columns) {

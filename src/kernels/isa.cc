@@ -1,8 +1,29 @@
 #include "kernels/isa.h"
 
-#include <algorithm>
+#include "kernels/simd/kernel_tables.h"
+#include "kernels/simd/targets.h"
+// After targets.h:
+#include "hwy/targets.h"
 
 namespace ashlar::kernels {
+namespace {
+
+// Does the processor, and the operating system's saving of registers, allow it?
+bool RunsHere(Isa isa) {
+  switch (isa) {
+    case Isa::kReference:
+      return true;
+    case Isa::kAvx2:
+      return (hwy::SupportedTargets() & HWY_AVX2) != 0;
+    case Isa::kAvx512:
+      return (hwy::SupportedTargets() & HWY_AVX3) != 0;
+    case Isa::kNeon:
+      return true;  // part of AArch64: a build that contains it runs on nothing else
+  }
+  return false;
+}
+
+}  // namespace
 
 std::string_view NameOf(Isa isa) {
   switch (isa) {
@@ -18,7 +39,13 @@ std::string_view NameOf(Isa isa) {
   ASHLAR_CHECK(false, "Isa {}", static_cast<int>(isa));
 }
 
-std::vector<Isa> RunnableIsas() { return {Isa::kReference}; }
+std::vector<Isa> RunnableIsas() {
+  std::vector<Isa> isas = {Isa::kReference};
+  for (const KernelSet* table : BuiltSimdTables()) {
+    if (RunsHere(table->isa)) isas.push_back(table->isa);
+  }
+  return isas;
+}
 
 Isa BestIsa() { return RunnableIsas().back(); }
 

@@ -40,8 +40,12 @@ struct MatmulArgs {
   std::size_t panel_end;
   float* scratch;  // MatmulScratchFloats(k) floats, 64-byte aligned, private to the calling thread
 };
-// Room for the f32 values of two panels.
-constexpr std::size_t MatmulScratchFloats(std::size_t k) { return 2 * kPanelRows * k; }
+// Room for the f32 values of two panels' next kMatmulColumns columns. (128 KiB: stays in a level 2
+// cache.)
+inline constexpr std::size_t kMatmulColumns = 1024;
+constexpr std::size_t MatmulScratchFloats(std::size_t k) {
+  return 2 * kPanelRows * (k < kMatmulColumns ? k : kMatmulColumns);
+}
 
 // How K and V of a raw block are stored.
 enum class KvFormat : std::uint8_t { kF32, kF16, kBF16 };

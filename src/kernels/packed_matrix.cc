@@ -68,7 +68,7 @@ void PackBlock(const BlockShape& shape, const BlockFields& fields, std::size_t r
 
 void PackQuantisedRow(const PackArgs& args, const std::byte* row, std::size_t lane,
                       std::byte* panel) {
-  const BlockShape& shape = ShapeOf(args.dtype);
+  const BlockShape shape = ShapeOf(args.dtype);
   BlockFields fields;
   for (std::size_t c = 0; c < args.k; c += shape.columns) {
     ReadBlock(args.dtype, row, &fields);

@@ -39,7 +39,7 @@ void ForWeightsOfRow(const PackedMatrix& w, std::size_t j, Visit visit) {
     }
     return;
   }
-  const BlockShape& shape = ShapeOf(w.dtype);
+  const BlockShape shape = ShapeOf(w.dtype);
   BlockFields fields;
   for (std::size_t begin = 0; begin < w.k; begin += shape.columns) {
     ReadPackedBlock(shape, panel + begin / shape.columns * PackedBlockBytes(shape), lane, &fields);
