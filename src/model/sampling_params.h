@@ -22,7 +22,7 @@ struct SamplingParams {
                                     // in prompt or completion (CTRL, Keskar et al. 2019); (0, 100]
   double presence_penalty = 0.0;    // subtracted once from tokens generated before; [-2, 2]
   double frequency_penalty = 0.0;   // subtracted per earlier occurrence in the completion; [-2, 2]
-  std::vector<std::pair<TokenId, float>> logit_bias;  // added; [-100, 100] each
+  std::vector<std::pair<TokenId, float>> logit_bias = {};  // added; [-100, 100] each
   std::uint64_t seed = 0;  // the draw is a function of (seed, position): reproducible anywhere
 };
 

@@ -77,7 +77,8 @@ TEST(Scheduler, LimitsAreChecked) {
 
 // Whatever arrives, every sequence ends, every step respects the limits, positions have no gap.
 TEST(Scheduler, RandomTrafficAlwaysProgresses) {
-  std::mt19937 random(11);
+  std::mt19937 generator(11);
+  const auto random = [&] { return static_cast<std::uint32_t>(generator()); };
   for (int round = 0; round < 50; ++round) {
     const SchedulerLimits limits = {.max_step_tokens = 4 + random() % 60,
                                     .prefill_chunk = 1 + random() % 40,
