@@ -21,6 +21,12 @@ program := build/release/bin/ashlar
 model_path := model="$${MODEL:-$$(scripts/fetch_model.sh)}"
 export MODEL PROMPT
 
+# The compiler the project is measured with, unless the caller names another.
+ifeq ($(origin CXX),default)
+CXX := g++-12
+endif
+export CXX
+
 .PHONY: help
 help: ## list the commands
 	echo "make COMMAND [VARIABLE=value...]"
@@ -31,7 +37,7 @@ help: ## list the commands
 .PHONY: build
 build: ## build the program: build/release/bin/ashlar
 	scripts/install.sh build
-	scripts/configure.sh release $$(test -e build/release/CMakeCache.txt || echo -DASHLAR_TESTS=OFF)
+	cmake --preset release $$(test -e build/release/CMakeCache.txt || echo -DASHLAR_TESTS=OFF)
 	cmake --build --preset release --target ashlar -j $(jobs)
 
 .PHONY: serve
@@ -47,7 +53,7 @@ run: build ## answer PROMPT="..." on the terminal
 .PHONY: test
 test: ## build everything, run every test
 	scripts/install.sh build test
-	scripts/configure.sh release -DASHLAR_TESTS=ON
+	cmake --preset release -DASHLAR_TESTS=ON
 	cmake --build --preset release -j $(jobs)
 	python=$$(scripts/test_venv.sh)
 	$(model_path)
@@ -56,7 +62,7 @@ test: ## build everything, run every test
 .PHONY: bench
 bench: ## build and run the micro-benchmarks
 	scripts/install.sh build bench
-	scripts/configure.sh bench
+	cmake --preset bench
 	cmake --build --preset bench -j $(jobs)
 	for bench in build/bench/bin/*_bench; do "$$bench" $(ARGS); done
 
@@ -68,7 +74,7 @@ format: ## format the C++ sources in place
 .PHONY: tidy
 tidy: ## house rules and clang-tidy
 	scripts/install.sh build test analysis
-	scripts/configure.sh release -DASHLAR_TESTS=ON
+	cmake --preset release -DASHLAR_TESTS=ON
 	/usr/bin/python3 tools/tidy/tidy_test.py --build-dir build/release
 	scripts/run_tidy.sh $(ARGS)
 

@@ -75,7 +75,7 @@ removed_by() {
 
 # Debian lets one Boost be installed for development, and libboost-dev is 1.74, which is too old for us.
 # Whoever has 1.74 has it for other work, so it stays: only Boost's headers are used here, and they are
-# unpacked inside build/, where scripts/configure.sh finds them.
+# unpacked inside build/, where cmake/AshlarDependencies.cmake looks first.
 unpack_private_boost() {
   say "libboost1.81-dev conflicts with Boost packages installed here; they stay as they are, and" \
     "Boost 1.81's headers are unpacked to ${private_boost#"$project_root"/} for this project alone"

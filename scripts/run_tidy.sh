@@ -75,7 +75,7 @@ main() {
   parse "$@"
   cd "$project_root"
   command -v clang-tidy-19 >/dev/null || die "clang-tidy-19 is missing: scripts/install.sh analysis"
-  [[ -e "$build/compile_commands.json" ]] || die "configure first: scripts/configure.sh release"
+  [[ -e "$build/compile_commands.json" ]] || die "configure first: cmake --preset release"
   local deadline=0 state
   [[ "$limit_s" -eq 0 ]] || deadline=$(($(date +%s) + limit_s))
   export -f check_one && export build

@@ -39,7 +39,7 @@ def _check_self_contained(tree, headers, build_dir):
     database = pathlib.Path(build_dir) / "compile_commands.json"
     if not database.is_file():
         return [Finding("CMakeLists.txt", 1, "self-contained", f"there is no {database}",
-                        "configure first: scripts/configure.sh release")]
+                        "configure first: cmake --preset release")]
     flags = _Flags(tree.root, json.loads(database.read_text()))
     cache = _Cache(tree.root, pathlib.Path(build_dir) / "tidy_headers.json")
     jobs = os.cpu_count() or 1
