@@ -26,10 +26,9 @@ ApiResult<Json> JoinParts(const Json& parts, const std::string& where) {
     }
     const std::string& name = type->get_ref<const std::string&>();
     if (name != "text" && name != "refusal") {
-      return ApiError{
-          .message = fmt::format("'{}' has the type {}; this server takes \"text\" only", place,
-                                 Quote(*type)),
-          .param = place + ".type"};
+      return ApiError{.message = fmt::format("'{}.type' is {}; this server takes \"text\" only",
+                                             place, Quote(*type)),
+                      .param = place + ".type"};
     }
     const auto text = part.find(name);
     if (text == part.end() || !text->is_string()) {

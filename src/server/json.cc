@@ -124,8 +124,8 @@ class DocumentBuilder {
       parent.value.get_ref<Json::array_t&>().push_back(std::move(value));
     } else {
       // ordered_map is a vector of entries; this is its own append.
-      parent.value.get_ref<Json::object_t&>().push_back({std::move(parent.key), std::move(value)});
-      parent.key.clear();
+      // The key stays, to say where the parser is.
+      parent.value.get_ref<Json::object_t&>().push_back({parent.key, std::move(value)});
     }
   }
 

@@ -13,7 +13,8 @@ namespace {
 constexpr float kLowestLogprob = -9999.0F;
 
 Json LogprobJson(float logprob) {
-  return logprob >= kLowestLogprob ? Json(logprob) : Json(kLowestLogprob);
+  // + 0 makes -0 a plain 0.
+  return logprob >= kLowestLogprob ? Json(logprob + 0.0F) : Json(kLowestLogprob);
 }
 
 Json BytesJson(std::string_view bytes) {

@@ -31,6 +31,7 @@ void WorkerPool::Stop() {
     dropped.swap(tasks_);
   }
   has_work_.notify_all();
+  dropped.clear();
   for (std::thread& thread : threads_) {
     if (thread.joinable()) {
       thread.join();

@@ -15,7 +15,10 @@ Script FixedScript(std::vector<TokenId> tokens) {
       };
 }
 
-float ScriptedLogprob(TokenId token) { return -0.25F * static_cast<float>(token % 8); }
+float ScriptedLogprob(TokenId token) {
+  const bool is_letter = token >= 'a' && token <= 'z';
+  return -0.25F * static_cast<float>(is_letter ? token - 'a' : 26 + token % 8);
+}
 
 engine::ServiceInfo ScriptedInfo(std::uint64_t max_context) {
   return {.vocab_size = ByteTokenizer::kVocabSize,
@@ -31,7 +34,8 @@ namespace {
 engine::TokenLogprobs LogprobsOf(TokenId token, std::uint32_t top) {
   engine::TokenLogprobs logprobs{.token = token, .logprob = ScriptedLogprob(token), .top = {}};
   for (std::uint32_t i = 0; i < top; ++i) {
-    logprobs.top.emplace_back(static_cast<TokenId>('a' + i), -0.5F * static_cast<float>(i));
+    const auto letter = static_cast<TokenId>('a' + i);
+    logprobs.top.emplace_back(letter, ScriptedLogprob(letter));
   }
   return logprobs;
 }

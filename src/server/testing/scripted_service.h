@@ -23,7 +23,7 @@ using Script = std::function<TokenId(std::span<const TokenId> prompt, std::uint6
 // The tokens in order, then the last one again and again.
 Script FixedScript(std::vector<TokenId> tokens);
 
-// The logprob the scripted engine gives token `token`: made up, the same everywhere.
+// The logprob of a token, made up, the same everywhere: 'a' is the likeliest, then 'b', ...
 float ScriptedLogprob(TokenId token);
 
 class ScriptedService final : public engine::Service {
