@@ -8,6 +8,7 @@
 #include "kernels/kernel_set.h"
 #include "kernels/packed_layout.h"
 #include "kernels/testing/random_data.h"
+#include "kernels/testing/same_bits.h"
 
 namespace ashlar::kernels {
 namespace {
