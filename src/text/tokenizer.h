@@ -29,13 +29,15 @@ struct EncodeOptions {
 
 class Tokenizer {
  public:
-  // Reads tokenizer.ggml.*. Errors: kCorrupt, kUnsupported (an unknown model or pre-tokenizer,
-  // named, with those we know).
+  // Reads tokenizer.ggml.*; keeps nothing of `file`. Errors: kCorrupt (naming the token, merge or
+  // key), kNotFound or kInvalidArgument (a key is missing or of another type), kUnsupported (an
+  // unknown model or pre-tokenizer, named, with those we know; a limit of vocabulary.h).
   static Result<std::unique_ptr<const Tokenizer>> Create(const gguf::ModelFile& file);
 
   virtual ~Tokenizer() = default;
 
-  // Any bytes at all: what is not UTF-8 is encoded through byte tokens. Linear in practice.
+  // Any bytes at all: what is not UTF-8 is encoded through byte tokens. Linear in practice. Tokens
+  // the file calls user-defined are found in the text whatever the options say.
   virtual std::vector<TokenId> Encode(std::string_view text,
                                       const EncodeOptions& options) const = 0;
 
@@ -54,20 +56,36 @@ class Tokenizer {
   // "<end_of_turn>").
   virtual std::span<const TokenId> end_tokens() const = 0;
   virtual bool adds_bos() const = 0;
+  // Whether Encode puts a space before a text (SentencePiece models without
+  // tokenizer.ggml.add_space_prefix = false), which Decode takes off again.
+  virtual bool adds_space_prefix() const = 0;
   virtual bool IsSpecial(TokenId token) const = 0;
-  // The token whose text is exactly this, also a special one.
+  // The token whose text, as TokenBytes(token, true) gives it, is exactly this; a special or
+  // user-defined one first. Byte tokens are not found.
   virtual std::optional<TokenId> FindToken(std::string_view text) const = 0;
 };
 
 // Turns a stream of tokens into text that is always whole UTF-8: bytes of an unfinished code point
 // wait for the next token; bytes that can never become one are replaced by U+FFFD. One per
 // sequence.
+//
+// All texts joined are Decode's bytes with U+FFFD in place of what is not UTF-8, however the tokens
+// came.
 class Detokenizer {
  public:
-  // `tokenizer` must outlive it. with_special: also show special tokens.
-  explicit Detokenizer(const Tokenizer& tokenizer, bool with_special = false);
+  struct Options {
+    bool with_special = false;  // show special tokens too
+    // The tokens go on where other text ends (a completion of a prompt): a space in front of the
+    // first word is a space, not the one SentencePiece puts before every text.
+    bool continues_text = false;
+  };
+
+  // `tokenizer` must outlive it.
+  explicit Detokenizer(const Tokenizer& tokenizer) : Detokenizer(tokenizer, Options{}) {}
+  Detokenizer(const Tokenizer& tokenizer, Options options);
 
   // The text that became certain with this token; maybe empty.
+  // Precondition: 0 <= token < tokenizer.vocab_size().
   std::string Push(TokenId token);
   // The text for the bytes still waiting (U+FFFD for an unfinished code point). Ends the stream.
   std::string Finish();
@@ -75,8 +93,8 @@ class Detokenizer {
  private:
   const Tokenizer* tokenizer_;
   bool with_special_;
-  bool at_start_ = true;
-  std::string pending_;
+  bool strips_space_;    // no text yet, and its first space is not part of it
+  std::string pending_;  // at most 3 bytes between calls
 };
 
 }  // namespace ashlar::text
