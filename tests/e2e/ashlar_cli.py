@@ -1,4 +1,4 @@
-"""Runs the `ashlar` program the way a script would: arguments in, exit code, stdout and files out."""
+"""Runs the `ashlar` program as a script would: arguments in, exit code, stdout and files out."""
 
 import argparse
 import json
@@ -38,11 +38,15 @@ def default_model():
 
 def add_arguments(parser):
     parser.add_argument("--binary", default=str(DEFAULT_BINARY), help="the ashlar program")
-    parser.add_argument("--model", default=str(default_model()), help="the default model's GGUF file")
+    parser.add_argument(
+        "--model", default=str(default_model()), help="the default model's GGUF file"
+    )
 
 
 def parser(description):
-    made = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     add_arguments(made)
     return made
 
@@ -71,16 +75,35 @@ class Ashlar:
         with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
             json.dump([int(token) for token in ids], file)
             file.flush()
-            command = ["run", "--json", "--model", model, "--prompt-ids", file.name, *self.flags, *arguments]
+            command = [
+                "run",
+                "--json",
+                "--model",
+                model,
+                "--prompt-ids",
+                file.name,
+                *self.flags,
+                *arguments,
+            ]
             outcome = self.call(*command, timeout_s=timeout_s)
         if outcome.code != 0:
-            raise ProgramFailed(f"{' '.join(map(str, command))}: exit code {outcome.code}\n{outcome.stderr}")
+            raise ProgramFailed(
+                f"{' '.join(map(str, command))}: exit code {outcome.code}\n{outcome.stderr}"
+            )
         return json.loads(outcome.stdout)
 
     def write_logits(self, model, ids, path, *arguments, max_tokens=0):
-        """Greedy run that writes the logits of every position to `path`; returns run's JSON object."""
+        """Greedy run that writes the logits of every position to `path`; returns run's JSON."""
         return self.run_json(
-            model, ids, "--temperature", "0", "--max-tokens", max_tokens, "--logits-out", path, *arguments
+            model,
+            ids,
+            "--temperature",
+            "0",
+            "--max-tokens",
+            max_tokens,
+            "--logits-out",
+            path,
+            *arguments,
         )
 
 
@@ -88,5 +111,7 @@ def map_logits(path, vocab_size):
     """Read-only f32 [rows, vocab] over a file of --logits-out."""
     size = os.path.getsize(path)
     if size == 0 or size % (4 * vocab_size) != 0:
-        raise ProgramFailed(f"{path} has {size} bytes: not a whole number of rows of {vocab_size} f32")
+        raise ProgramFailed(
+            f"{path} has {size} bytes: not a whole number of rows of {vocab_size} f32"
+        )
     return np.memmap(path, dtype="<f4", mode="r", shape=(size // (4 * vocab_size), vocab_size))

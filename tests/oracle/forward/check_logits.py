@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Compares `ashlar run --logits-out` with the reference's goldens at every position of every prompt.
+"""Compares `ashlar run --logits-out` with the reference's goldens at every position.
 
-    check_logits.py --binary build/release/bin/ashlar --model MODEL.gguf [--kv-codec f16] [--prompts short,long]
+    check_logits.py --binary build/release/bin/ashlar --model MODEL.gguf
+                    [--kv-codec f16] [--prompts short,long]
 
-Exit code 0 when every stored value of every row agrees within 2e-3 of the row's range; 1 otherwise. Prints,
-per prompt, the largest error of each kind of value as a fraction of the range. README.md says what the
-values are.
+Exit code 0 when every stored value of every row agrees within 2e-3 of the row's range; 1 otherwise.
+Prints, per prompt, the largest error of each kind of value as a fraction of the range. README.md
+says what the values are.
 """
 
 import hashlib
@@ -51,7 +52,9 @@ def check_rows(goldens, name, first_row, logits):
                 worst[kind] = (float(values[at]), begin + at)
     if str(goldens["full_row_prompt"]) == name:
         low, high = goldens[f"{name}.min"][-1], goldens[f"{name}.max"][-1]
-        error = logit_summary.row_errors(goldens["full_row"], low, high, logits[-1].astype(np.float64))
+        error = logit_summary.row_errors(
+            goldens["full_row"], low, high, logits[-1].astype(np.float64)
+        )
         worst["whole row"] = (error, len(logits) - 1)
     return worst
 
@@ -69,12 +72,14 @@ def check_prompt(ashlar, args, goldens, name, first_row):
         del logits
     largest = max(error for error, _ in worst.values())
     good = largest <= logit_summary.TOLERANCE  # false for NaN
-    details = ", ".join(f"{kind} {error:.1e} at {position}" for kind, (error, position) in worst.items())
+    details = ", ".join(
+        f"{kind} {error:.1e} at {position}" for kind, (error, position) in worst.items()
+    )
     speed = report.get("prefill_tokens_per_s")
     print(
-        f"{name}: {len(ids)} tokens, KV {report['kv']['codec']}: {'ok' if good else 'FAILED'}; largest error "
-        f"{largest:.2e} of the range (limit {logit_summary.TOLERANCE:.0e}); {details}; "
-        f"prefill {speed and round(speed)} tokens/s",
+        f"{name}: {len(ids)} tokens, KV {report['kv']['codec']}: {'ok' if good else 'FAILED'}; "
+        f"largest error {largest:.2e} of the range (limit {logit_summary.TOLERANCE:.0e}); "
+        f"{details}; prefill {speed and round(speed)} tokens/s",
         flush=True,
     )
     return good

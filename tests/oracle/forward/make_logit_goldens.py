@@ -3,7 +3,8 @@
 
     make_logit_goldens.py --model MODEL.gguf --out goldens/NAME.npz --prompt short=SHORT.json ...
 
-A prompt file is a JSON array of token ids. The last row of the prompt named by --full-row is kept whole.
+A prompt file is a JSON array of token ids. The last row of the prompt named by --full-row is kept
+whole.
 """
 
 import argparse
@@ -27,7 +28,9 @@ def sha256_of(path):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--model", required=True)
     parser.add_argument("--out", required=True)
     parser.add_argument("--prompt", action="append", required=True, metavar="NAME=FILE")
@@ -35,7 +38,10 @@ def main():
     args = parser.parse_args()
 
     model = reference_forward.Model(args.model)
-    arrays = {"model_sha256": np.array(sha256_of(args.model)), "vocab_size": np.array(model.vocab_size)}
+    arrays = {
+        "model_sha256": np.array(sha256_of(args.model)),
+        "vocab_size": np.array(model.vocab_size),
+    }
     names, first_row = [], 0
     for spec in args.prompt:
         name, path = spec.split("=", 1)
@@ -45,7 +51,11 @@ def main():
         started = time.monotonic()
         parts = []
         for begin, rows in reference_forward.logit_chunks(model, ids):
-            parts.append(logit_summary.encode(rows, np.arange(first_row + begin, first_row + begin + len(rows))))
+            parts.append(
+                logit_summary.encode(
+                    rows, np.arange(first_row + begin, first_row + begin + len(rows))
+                )
+            )
         if name == args.full_row:
             arrays["full_row"] = logit_summary.encode_row(rows[-1])
             arrays["full_row_prompt"] = np.array(name)

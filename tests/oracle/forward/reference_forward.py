@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""An independent reference forward pass of Llama-family GGUF models: numpy, float64, written for reading.
+"""A reference forward pass of Llama-family GGUF models: numpy, float64, written for reading.
 
-It shares nothing with the engine but the file format: tensors are read and dequantised by the `gguf`
-package, and every number after that is float64. One prompt, all positions at once, no cache.
+It shares nothing with the engine but the file format: tensors are read and dequantised by the
+`gguf` package, and every number after that is float64. One prompt, all positions at once, no cache.
 
     ids [n] -> embedding rows
             -> layers x { x += Wo attention(RoPE(Wq norm(x)), RoPE(Wk norm(x)), Wv norm(x))
@@ -11,7 +11,7 @@ package, and every number after that is float64. One prompt, all positions at on
 
 Cost: SmolLM2-135M over 4,000 tokens takes about two minutes on two cores.
 
-    reference_forward.py MODEL.gguf 1,2,3        prints the five likeliest next tokens of each position
+    reference_forward.py MODEL.gguf 1,2,3     prints the five likeliest tokens after each position
 """
 
 import math
@@ -20,7 +20,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-# Architectures by the way their files store Q and K for rotation: pairs (2i, 2i+1), or halves (i, i + d/2).
+# Architectures by the way their files store Q and K for rotation: pairs (2i, 2i+1), or halves
+# (i, i + d/2).
 INTERLEAVED = {"llama"}
 HALF_SPLIT = {"qwen2"}
 
@@ -124,8 +125,9 @@ class Model:
             return inv_freq / factor, magnitude
         if kind != "yarn":
             raise Unsupported(f"rope scaling {kind}")
-        # YaRN (Peng et al. 2023): pairs that turn more than beta_fast times over the original context keep
-        # their frequency, those that turn less than beta_slow times are interpolated, a ramp in between.
+        # YaRN (Peng et al. 2023): pairs that turn more than beta_fast times over the original
+        # context keep their frequency, those that turn less than beta_slow times are interpolated,
+        # a ramp in between.
         context = get("rope.scaling.original_context_length", get("context_length"))
         beta_fast = get("rope.scaling.yarn_beta_fast", 32.0)
         beta_slow = get("rope.scaling.yarn_beta_slow", 1.0)
@@ -149,7 +151,11 @@ def rotate(x, cosine, sine, interleaved):
     cosine, sine = cosine[:, None, :], sine[:, None, :]
     out = np.empty_like(x)
     half = x.shape[-1] // 2
-    first, second = (slice(0, None, 2), slice(1, None, 2)) if interleaved else (slice(0, half), slice(half, None))
+    first, second = (
+        (slice(0, None, 2), slice(1, None, 2))
+        if interleaved
+        else (slice(0, half), slice(half, None))
+    )
     a, b = x[..., first], x[..., second]
     out[..., first] = a * cosine - b * sine
     out[..., second] = a * sine + b * cosine
@@ -213,7 +219,7 @@ def logits(model, ids):
 
 
 def logit_chunks(model, ids, rows=256):
-    """As logits(), in pieces of `rows` positions: yields (first position, float64 [<= rows, vocab])."""
+    """As logits(), in pieces: yields (first position, float64 [<= rows, vocab])."""
     hidden = hidden_states(model, ids)
     for begin in range(0, len(hidden), rows):
         yield begin, hidden[begin : begin + rows] @ model.output_weight().T
@@ -225,7 +231,9 @@ def main():
     ids = [int(word) for word in sys.argv[2].split(",")]
     for position, row in enumerate(logits(Model(sys.argv[1]), ids)):
         best = np.argsort(-row)[:5]
-        print(position, ids[position], "->", " ".join(f"{token}:{row[token]:.4f}" for token in best))
+        print(
+            position, ids[position], "->", " ".join(f"{token}:{row[token]:.4f}" for token in best)
+        )
 
 
 if __name__ == "__main__":
