@@ -1,18 +1,23 @@
 // A GGUF model file (versions 2 and 3, one file or split into several), mapped and checked.
 //
-// Everything in the file is hostile until checked: every length, offset, count and overlap is compared
-// with the bytes that are there before it is used. After Open succeeds every tensor's span lies inside
-// its file and has exactly the size that its dtype and dimensions call for. The reader knows the
-// format, not the models: keys mean nothing to it.
+// Everything in the file is hostile until checked: every length, offset, count and overlap is
+// compared with the bytes that are there before it is used. After Open succeeds every tensor's span
+// lies inside its file, has exactly the size that its dtype and dimensions call for and shares no
+// byte with another. The reader knows the format, not the models: keys mean nothing to it (but for
+// general.alignment and split.*). Keys and tensor names are UTF-8 without control characters;
+// string values are any bytes.
 //
 // Cost: opening reads the metadata and the tensor directory only; tensor data is touched by whoever
-// reads it. Strings and arrays are views into the mapping: valid while the ModelFile lives.
+// reads it. Memory held is bounded by a few times the size of the metadata (limits: format.h).
+// Strings are views into the mapping: valid while the ModelFile lives, also after it is moved.
+//
+// Immutable once made; const methods may be called from any thread at once.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <map>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -25,27 +30,31 @@
 
 namespace ashlar::gguf {
 
-class Array;
-
-// One metadata value, widened to the largest type of its kind.
-using Value = std::variant<std::uint64_t, std::int64_t, double, bool, std::string_view, Array>;
-
-// A metadata array of numbers, booleans or strings (nested arrays are kUnsupported: no model uses them).
+// A metadata array of numbers, booleans or strings (nested arrays are kUnsupported: no model uses
+// them).
 class Array {
  public:
   using Numbers = std::vector<double>;
-  using Integers = std::vector<std::int64_t>;
+  using Integers = std::vector<std::int64_t>;  // a u64 above 2^63 - 1 is kUnsupported
   using Strings = std::vector<std::string_view>;
   std::variant<Integers, Numbers, Strings> elements;  // bool arrays become integers 0 and 1
   std::size_t size() const;
 };
 
+// One metadata value, widened to the largest type of its kind.
+using Value = std::variant<std::uint64_t, std::int64_t, double, bool, std::string_view, Array>;
+
+using Metadata = std::map<std::string_view, Value>;
+
 struct Tensor {
   std::string_view name;
-  DType dtype;
+  DType dtype = DType::kF32;
   // Row length first, as GGUF stores them: a matrix of `rows` x `columns` has dims {columns, rows}.
+  // One to four of them, none 0; the row length is a whole number of the dtype's blocks.
   std::vector<std::uint64_t> dims;
-  std::span<const std::byte> data;  // rows one after another, RowBytes(dtype, dims[0]) each
+  // Rows one after another, RowBytes(dtype, dims[0]) each. Starts at a multiple of 8 bytes of its
+  // file.
+  std::span<const std::byte> data;
 
   std::uint64_t elements() const;
   std::uint64_t rows() const { return dims.empty() ? 0 : elements() / dims[0]; }
@@ -53,27 +62,37 @@ struct Tensor {
 
 class ModelFile {
  public:
-  // Opens `path`; when it is one part of a split file ("name-00001-of-00003.gguf", split.count > 1),
-  // opens all its parts. Errors: kNotFound, kIo, kCorrupt (naming what is wrong and at which byte),
-  // kUnsupported (version, tensor type or nesting we do not read, naming it).
+  // Opens `path`; when it is one part of a split file ("name-00001-of-00003.gguf", split.count >
+  // 1), opens all its parts. Errors: kNotFound, kIo, kInvalidArgument (a part whose name does not
+  // tell the others' names), kCorrupt (naming what is wrong and at which byte), kUnsupported
+  // (version, byte order, tensor type or nesting we do not read, naming it).
   static Result<ModelFile> Open(const std::string& path);
 
-  // Reads one file held in memory. `bytes` must outlive the result.
+  // Reads one whole file held in memory. `bytes` must outlive the result and should begin at a
+  // multiple of 8, for tensors do only if it does. `name` stands for the file in errors.
   static Result<ModelFile> Parse(std::span<const std::byte> bytes, std::string name);
+
+  // Reads all parts of a split file held in memory, in order.
+  struct Part {
+    std::span<const std::byte> bytes;
+    std::string name;
+  };
+  static Result<ModelFile> ParseParts(std::span<const Part> parts);
 
   std::uint32_t version() const { return version_; }
   const std::vector<std::string>& paths() const { return paths_; }
   std::uint64_t file_bytes() const { return file_bytes_; }
-  const std::map<std::string_view, Value>& metadata() const { return metadata_; }
-  // In file order. Names are unique.
+  // Of a split file: that of the first part. The others repeat some of it and add nothing.
+  const Metadata& metadata() const { return metadata_; }
+  // In file order, part after part. Names are unique.
   const std::vector<Tensor>& tensors() const { return tensors_; }
 
   // nullptr when there is no such key / tensor.
   const Value* Find(std::string_view key) const;
   const Tensor* FindTensor(std::string_view name) const;
 
-  // The value of `key` as a type, or an error that names the key, what it holds and what is needed.
-  // Integers convert when the value fits; integers convert to double.
+  // The value of `key` as a type, or kCorrupt naming the key, what it holds (or that it is missing)
+  // and what is needed. Integers convert when the value fits; integers convert to double.
   Result<std::uint64_t> Unsigned(std::string_view key) const;
   Result<double> Number(std::string_view key) const;
   Result<bool> Bool(std::string_view key) const;
@@ -88,19 +107,30 @@ class ModelFile {
   Result<bool> BoolOr(std::string_view key, bool fallback) const;
   Result<std::string_view> StringOr(std::string_view key, std::string_view fallback) const;
 
-  // The required tensor, with dims checked; the error names the tensor, its dims and those wanted.
+  // The required tensor, with dims checked; kCorrupt names the tensor, its dims and those wanted.
   Result<const Tensor*> RequireTensor(std::string_view name,
                                       std::span<const std::uint64_t> dims) const;
+  Result<const Tensor*> RequireTensor(std::string_view name,
+                                      std::initializer_list<std::uint64_t> dims) const {
+    return RequireTensor(name, std::span(dims.begin(), dims.size()));
+  }
 
   // Gives the pages behind `tensor` back to the system (it was copied elsewhere). Advice only.
   void DropPages(const Tensor& tensor) const;
 
  private:
+  struct OpenPart;
+
+  ModelFile() = default;
+
+  static Result<ModelFile> Join(std::vector<OpenPart> parts);
+  Result<const Value*> Require(std::string_view key) const;
+
   std::uint32_t version_ = 0;
   std::uint64_t file_bytes_ = 0;
   std::vector<std::string> paths_;
-  std::vector<MappedFile> files_;
-  std::map<std::string_view, Value> metadata_;
+  std::vector<MappedFile> files_;  // empty when the bytes are the caller's
+  Metadata metadata_;
   std::vector<Tensor> tensors_;
   std::map<std::string_view, std::size_t> tensor_index_;
 };
