@@ -160,7 +160,7 @@ Result<std::unique_ptr<Collector>> RunCommand::Generate(const std::vector<TokenI
   auto collector = std::make_shared<Collector>(logits_file.get());
   engine::Engine& engine = session_.engine();
   engine.Submit(RequestId(next_id_++), std::move(request), collector, session_.clock().NowNs());
-  text::Detokenizer detokenizer(session_.tokenizer());
+  text::Detokenizer detokenizer(session_.tokenizer(), {.continues_text = true});
   std::size_t printed = 0;
   const auto print = [&](const std::string& text) {
     std::fwrite(text.data(), 1, text.size(), stdout);
@@ -199,7 +199,7 @@ Status RunCommand::Chat() {
 void RunCommand::PrintJson(const Collector& result) const {
   const engine::ServiceInfo& info = session_.engine().info();
   const engine::Usage& usage = result.usage;
-  text::Detokenizer detokenizer(session_.tokenizer());
+  text::Detokenizer detokenizer(session_.tokenizer(), {.continues_text = true});
   std::string text;
   for (const TokenId token : result.tokens) text += detokenizer.Push(token);
   text += detokenizer.Finish();

@@ -8,6 +8,7 @@
 #include "base/half.h"
 #include "kernels/kernel_set.h"
 #include "kernels/testing/random_data.h"
+#include "kernels/testing/same_bits.h"
 
 namespace ashlar::kernels {
 namespace {

@@ -40,11 +40,15 @@ std::string_view NameOf(Isa isa) {
 }
 
 std::vector<Isa> RunnableIsas() {
-  std::vector<Isa> isas = {Isa::kReference};
-  for (const KernelSet* table : BuiltSimdTables()) {
-    if (RunsHere(table->isa)) isas.push_back(table->isa);
-  }
-  return isas;
+  // Asked of the processor once: under a hypervisor each question costs tens of microseconds.
+  static const std::vector<Isa> kIsas = [] {
+    std::vector<Isa> isas = {Isa::kReference};
+    for (const KernelSet* table : BuiltSimdTables()) {
+      if (RunsHere(table->isa)) isas.push_back(table->isa);
+    }
+    return isas;
+  }();
+  return kIsas;
 }
 
 Isa BestIsa() { return RunnableIsas().back(); }

@@ -7,6 +7,7 @@
 #include "kernels/dequantize.h"
 #include "kernels/kernel_set.h"
 #include "kernels/testing/random_data.h"
+#include "kernels/testing/same_bits.h"
 
 namespace ashlar::kernels {
 namespace {

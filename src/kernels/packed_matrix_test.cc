@@ -8,6 +8,7 @@
 #include "kernels/kernel_set.h"
 #include "kernels/packed_layout.h"
 #include "kernels/testing/random_data.h"
+#include "kernels/testing/same_bits.h"
 
 namespace ashlar::kernels {
 namespace {
@@ -16,43 +17,41 @@ using testing::OwnedMatrix;
 using testing::Random;
 using testing::SameBits;
 
-// Row j of the packed matrix as f32: a matmul with a unit vector picks one column, exactly.
-std::vector<float> UnpackRow(const PackedMatrix& w, std::size_t j) {
-  std::vector<float> row(w.k);
-  std::vector<float> x(w.k, 0.0f);
-  std::vector<float> y(w.n);
-  for (std::size_t c = 0; c < w.k; ++c) {
-    x[c] = 1.0f;
-    KernelsFor(Isa::kReference)
-        .matmul({.w = &w,
-                 .x = x.data(),
-                 .rows = 1,
-                 .x_stride = w.k,
-                 .bias = nullptr,
-                 .y = y.data(),
-                 .y_stride = w.n,
-                 .panel_begin = j / kPanelRows,
-                 .panel_end = j / kPanelRows + 1,
-                 .scratch = nullptr});
-    row[c] = y[j];
-    x[c] = 0.0f;
-  }
-  return row;
+// The packed matrix as f32 [k, n], by multiplying with the unit vectors: each picks one column,
+// exactly.
+std::vector<float> Unpack(const PackedMatrix& w) {
+  std::vector<float> units(w.k * w.k, 0.0f);
+  for (std::size_t c = 0; c < w.k; ++c) units[c * w.k + c] = 1.0f;
+  std::vector<float> columns(w.k * w.n);
+  KernelsFor(Isa::kReference)
+      .matmul({.w = &w,
+               .x = units.data(),
+               .rows = w.k,
+               .x_stride = w.k,
+               .bias = nullptr,
+               .y = columns.data(),
+               .y_stride = w.n,
+               .panel_begin = 0,
+               .panel_end = w.panels(),
+               .scratch = nullptr});
+  return columns;
 }
 
 TEST(PackedMatrix, HoldsTheBitsThatDequantizeRowGives) {
   for (const DTypeInfo& info : AllDTypes()) {
-    const std::size_t k = info.block_elements == 1 ? 7 : info.block_elements * 2;
+    const std::size_t k = info.block_elements == 1 ? 7 : info.block_elements;
     const std::size_t n = 19;
     Random random(1);
     const std::vector<std::byte> rows = random.Rows(info.dtype, n, k);
     const OwnedMatrix w(info.dtype, n, k, rows.data());
-    for (const std::size_t j : {std::size_t{0}, std::size_t{15}, std::size_t{18}}) {
+    const std::vector<float> columns = Unpack(*w.view());
+    for (std::size_t j = 0; j < n; ++j) {
       std::vector<float> want(k);
       DequantizeRow(info.dtype, rows.data() + j * *RowBytes(info.dtype, k), k, want.data());
-      // A sum that starts at 0 has no negative zero.
-      for (float& value : want) value += 0.0f;
-      EXPECT_TRUE(SameBits(UnpackRow(*w.view(), j), want)) << info.name << " row " << j;
+      for (std::size_t c = 0; c < k; ++c) {
+        // A sum that starts at 0 has no negative zero.
+        ASSERT_TRUE(SameBits(columns[c * n + j], want[c] + 0.0f)) << info.name << " row " << j;
+      }
     }
   }
 }

@@ -27,6 +27,12 @@ FLOORS = {
 _INCLUDE = re.compile(r'^\s*#\s*include\s*(?P<open>[<"])(?P<name>[^>"]+)[>"]')
 
 
+# A source that Highway compiles once for each instruction set: it dictates the order.
+_PER_TARGET = re.compile(r"^#define HWY_TARGET_INCLUDE\b", re.MULTILINE)
+# Libraries that document quotes for their own headers, and are read best as documented.
+_QUOTED_LIBRARIES = ("hwy/",)
+
+
 def find(tree):
     findings = []
     for path in tree.cpp():
@@ -64,6 +70,8 @@ def _check_targets(tree, path, includes):
             if target:
                 yield Finding(path, line, "include-form", f"<{name}> is a header of ours",
                               f'write "{name}"')
+            continue
+        if name.startswith(_QUOTED_LIBRARIES):
             continue
         if target is None:
             yield _unresolved(tree, path, line, name)
@@ -117,6 +125,8 @@ def _check_floor(path, line, name, target):
 
 def _check_order(tree, path, includes):
     """Own header, <...h>, <...>, "...": the order clang-format gives within a block."""
+    if _PER_TARGET.search(tree.text(path)):
+        return
     main = _main_header(tree, path)
     names = [name for _, opening, name, _ in includes if opening == '"']
     if main in names and includes[0][2] != main:

@@ -112,6 +112,15 @@ class IncludesTest(RuleTest):
                                                      ("src/base/log_test.cc", 5, "include-order"),
                                                      ("src/base/x.cc", 3, "include-order")])
 
+    def test_highway_sources_keep_the_order_highway_needs(self):
+        self.write("src/kernels/add.h", HEADER)
+        includes = '#include "hwy/foreach_target.h"\n#include "kernels/add.h"\n#include <map>\n'
+        self.write("src/kernels/add.cc", '#define HWY_TARGET_INCLUDE "kernels/add.cc"\n' + includes)
+        self.assertEqual(self.found(rule_includes), [])
+        self.write("src/kernels/add.cc", includes)
+        self.assertEqual(self.found(rule_includes), [("src/kernels/add.cc", 1, "include-order"),
+                                                     ("src/kernels/add.cc", 3, "include-order")])
+
     def test_linking_upward_fails(self):
         self.write("src/kv/CMakeLists.txt",
                    "ashlar_library(kv SOURCES a.cc\n  DEPS ashlar_base ashlar_engine)\n")

@@ -7,6 +7,7 @@
 #define HWY_TARGET_INCLUDE "kernels/simd/attention.cc"
 #include <cstring>
 
+#include "hwy/cache_control.h"
 #include "hwy/foreach_target.h"
 #include "kernels/simd/kernels-inl.h"
 #include "kernels/simd/vectors-inl.h"
@@ -27,25 +28,62 @@ constexpr std::size_t TileVectors(std::size_t rows) {
   return 4;
 }
 
-constexpr std::size_t kSegmentVectors = kSegmentTokens / kLanes;
-
 HWY_INLINE std::size_t Greatest(const std::uint32_t* visible, std::size_t rows) {
   return *std::max_element(visible, visible + rows);
 }
 
 // --- Scores ---
 
+// Where the first element of vector `vector` of a segment's tokens lies in K; the next channel's
+// follows block_tokens elements later.
+HWY_INLINE const std::byte* KOf(const AttendArgs& args, std::size_t vector) {
+  const std::size_t token = vector * kLanes;
+  return args.k_tiles[token / args.block_tokens] +
+         token % args.block_tokens * BytesPerElement(args.format);
+}
+// Where the rows of V of the same tokens begin.
+HWY_INLINE const std::byte* VOf(const AttendArgs& args, std::size_t vector) {
+  const std::size_t token = vector * kLanes;
+  return args.v_tiles[token / args.block_tokens] +
+         token % args.block_tokens * args.head_dim * BytesPerElement(args.format);
+}
+
+// Asks for memory ahead of its use, a channel's worth at a time: K of the tokens that come next, V
+// of these tokens. Tiles lie anywhere in memory, so the processor cannot guess.
+template <KvFormat kFormat, std::size_t kVectors>
+class ReadAhead {
+ public:
+  // The vectors [vector, vector + kVectors) are being read; those below `end` will be.
+  ReadAhead(const AttendArgs& args, std::size_t vector, std::size_t end)
+      : k_step_(args.block_tokens * BytesPerElement(kFormat)) {
+    for (std::size_t v = 0; v < kVectors; ++v) {
+      const std::size_t next = vector + kVectors + v;
+      k_[v] = KOf(args, next < end ? next : vector + v);
+      v_[v] = VOf(args, vector + v);
+    }
+  }
+  HWY_INLINE void Channel() {
+    for (std::size_t v = 0; v < kVectors; ++v) {
+      hwy::Prefetch(k_[v]);
+      hwy::Prefetch(v_[v]);
+      k_[v] += k_step_;
+      v_[v] += kLanes * BytesPerElement(kFormat);
+    }
+  }
+
+ private:
+  std::size_t k_step_;
+  const std::byte* k_[kVectors];
+  const std::byte* v_[kVectors];
+};
+
 // Logits of kRows rows from `row` on and the tokens of kVectors vectors from `vector` on, to
 // scratch.
 template <KvFormat kFormat, std::size_t kRows, std::size_t kVectors>
-void ScoreTile(const AttendArgs& args, std::size_t row, std::size_t vector) {
+void ScoreTile(const AttendArgs& args, std::size_t row, std::size_t vector, std::size_t end) {
   const D d;
-  constexpr std::size_t kBytes = BytesPerElement(kFormat);
   const std::byte* k[kVectors];
-  for (std::size_t v = 0; v < kVectors; ++v) {
-    const std::size_t token = (vector + v) * kLanes;
-    k[v] = args.k_tiles[token / args.block_tokens] + token % args.block_tokens * kBytes;
-  }
+  for (std::size_t v = 0; v < kVectors; ++v) k[v] = KOf(args, vector + v);
   V sums[kRows][kVectors];
   ASHLAR_UNROLL
   for (std::size_t r = 0; r < kRows; ++r) {
@@ -53,8 +91,11 @@ void ScoreTile(const AttendArgs& args, std::size_t row, std::size_t vector) {
     for (std::size_t v = 0; v < kVectors; ++v) sums[r][v] = hn::Zero(d);
   }
   const float* q = args.q + row * args.q_stride;
-  const std::size_t k_stride = args.block_tokens * kBytes;
+  const std::size_t k_stride = args.block_tokens * BytesPerElement(kFormat);
+  ReadAhead<kFormat, kVectors> ahead(args, vector, end);
+  const bool is_first_reader = row == 0;  // later tiles of rows find K and V in the cache
   for (std::size_t c = 0, offset = 0; c < args.head_dim; ++c, offset += k_stride) {
+    if (is_first_reader) ahead.Channel();
     V kv[kVectors];
     ASHLAR_UNROLL
     for (std::size_t v = 0; v < kVectors; ++v) kv[v] = LoadKv<kFormat>(d, k[v] + offset);
@@ -81,12 +122,12 @@ void ScoreRows(const AttendArgs& args, std::size_t row, std::size_t tokens) {
   constexpr std::size_t kVectors = TileVectors(kRows);
   std::size_t vector = 0;
   for (; vector + kVectors <= end; vector += kVectors) {
-    ScoreTile<kFormat, kRows, kVectors>(args, row, vector);
+    ScoreTile<kFormat, kRows, kVectors>(args, row, vector, end);
   }
   if constexpr (kVectors > 2) {
-    for (; vector + 2 <= end; vector += 2) ScoreTile<kFormat, kRows, 2>(args, row, vector);
+    for (; vector + 2 <= end; vector += 2) ScoreTile<kFormat, kRows, 2>(args, row, vector, end);
   }
-  for (; vector < end; ++vector) ScoreTile<kFormat, kRows, 1>(args, row, vector);
+  for (; vector < end; ++vector) ScoreTile<kFormat, kRows, 1>(args, row, vector, end);
 }
 
 // --- Softmax ---

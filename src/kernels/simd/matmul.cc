@@ -21,8 +21,12 @@ namespace {
 
 // Rows up to which decoding in registers wins.
 constexpr std::size_t kFusedRows = 3;
-// Panels side by side on that way: at least 4 streams.
-constexpr std::size_t kFusedPanels = kVectorsPer16 >= 4 ? 1 : 4 / kVectorsPer16;
+// Panels side by side on that way. Sums are chains, so rows * streams must be at least 4 to hide their
+// latency; more would spill the 16 registers of AVX2.
+constexpr std::size_t FusedPanels(DType dtype, std::size_t rows) {
+  if (HWY_TARGET == HWY_AVX2) return rows * (IsQuantised(dtype) ? 2 : 1) <= 2 ? 2 : 1;
+  return 4 / kVectorsPer16;
+}
 
 // Vectors of weights per column of a tile, and rows of x, that fit the registers as sums: 24 of 32
 // (AVX-512, NEON), 12 of 16 (AVX2).
@@ -93,11 +97,12 @@ void FusedGroup(const MatmulArgs& args, std::size_t panel, std::size_t panel_byt
 
 template <DType kType, std::size_t kRows>
 void FusedMatmul(const MatmulArgs& args, std::size_t panel_bytes) {
+  constexpr std::size_t kPanels = FusedPanels(kType, kRows);
   std::size_t panel = args.panel_begin;
-  for (; panel + kFusedPanels <= args.panel_end; panel += kFusedPanels) {
-    FusedGroup<kType, kRows, kFusedPanels>(args, panel, panel_bytes);
+  for (; panel + kPanels <= args.panel_end; panel += kPanels) {
+    FusedGroup<kType, kRows, kPanels>(args, panel, panel_bytes);
   }
-  if constexpr (kFusedPanels > 2) {
+  if constexpr (kPanels > 2) {
     for (; panel + 2 <= args.panel_end; panel += 2) {
       FusedGroup<kType, kRows, 2>(args, panel, panel_bytes);
     }

@@ -100,7 +100,6 @@ HWY_INLINE void WalkSubBlock(const std::byte* const (&sub)[kStreams], std::size_
   V w[kStreams];
   ASHLAR_UNROLL
   for (std::size_t s = 0; s < kStreams; ++s) spare[s] = hn::Zero(du);
-  ASHLAR_UNROLL
   for (std::size_t word = 0; word < kWords; ++word) {
     hn::Vec<DU32> bits[kStreams];
     ASHLAR_UNROLL

@@ -1,10 +1,6 @@
-// Seeded inputs for kernel tests and benchmarks, and bitwise comparison of results.
+// Seeded inputs for kernel tests and benchmarks.
 #pragma once
 
-#include <gtest/gtest.h>
-
-#include <bit>
-#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <span>
@@ -76,26 +72,6 @@ class Random {
   std::uint64_t seed_;
   std::uint64_t next_ = 0;
 };
-
-// Equal bits; any two NaNs count as equal (kernel_set.h).
-inline bool SameBits(float a, float b) {
-  return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b) ||
-         (std::isnan(a) && std::isnan(b));
-}
-
-inline ::testing::AssertionResult SameBits(std::span<const float> got,
-                                           std::span<const float> want) {
-  if (got.size() != want.size()) {
-    return ::testing::AssertionFailure() << got.size() << " values, not " << want.size();
-  }
-  for (std::size_t i = 0; i < got.size(); ++i) {
-    if (!SameBits(got[i], want[i])) {
-      return ::testing::AssertionFailure()
-             << "element " << i << ": " << std::hexfloat << got[i] << " is not " << want[i];
-    }
-  }
-  return ::testing::AssertionSuccess();
-}
 
 // Floats at an address that is a multiple of 64 plus `misalignment` floats.
 class AlignedFloats {
