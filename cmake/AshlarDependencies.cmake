@@ -1,4 +1,9 @@
 # Libraries from the distribution; scripts/install.sh installs them.
+# Boost 1.81's headers, where another Boost is installed for other work and had to stay.
+if(EXISTS ${CMAKE_SOURCE_DIR}/build/deps/boost/usr)
+  list(PREPEND CMAKE_PREFIX_PATH ${CMAKE_SOURCE_DIR}/build/deps/boost/usr)
+endif()
+
 find_package(Threads REQUIRED)
 find_package(Boost 1.81 REQUIRED)
 find_package(nlohmann_json 3.11 REQUIRED)

@@ -67,12 +67,8 @@ Result<std::uint64_t> ParseScaled(std::string_view text, const UnitTable& table)
 }  // namespace
 
 Result<std::uint64_t> ParseByteSize(std::string_view text) {
-  static constexpr std::array<Unit, 6> kUnits = {{{"", 1},
-                                                  {"B", 1},
-                                                  {"KiB", kKiB},
-                                                  {"MiB", kMiB},
-                                                  {"GiB", kGiB},
-                                                  {"TiB", 1024 * kGiB}}};
+  static constexpr std::array<Unit, 6> kUnits = {
+      {{"", 1}, {"B", 1}, {"KiB", kKiB}, {"MiB", kMiB}, {"GiB", kGiB}, {"TiB", 1024 * kGiB}}};
   return ParseScaled(text, {.what = "byte size",
                             .would_fit = "4294967296, 512MiB or 1.5GiB",
                             .begin = kUnits.data(),

@@ -22,19 +22,19 @@ template <typename... Args>
 }
 }  // namespace ashlar::internal
 
-#define ASHLAR_CHECK(condition, ...)                                                           \
-  do {                                                                                         \
-    if (!(condition)) [[unlikely]] {                                                           \
+#define ASHLAR_CHECK(condition, ...)                                                              \
+  do {                                                                                            \
+    if (!(condition)) [[unlikely]] {                                                              \
       ::ashlar::internal::CheckFailed(__FILE__, __LINE__, #condition __VA_OPT__(, ) __VA_ARGS__); \
-    }                                                                                          \
+    }                                                                                             \
   } while (false)
 
 #ifdef NDEBUG
-#define ASHLAR_DCHECK(condition, ...)                            \
-  do {                                                           \
-    if (false) {                                                 \
-      ASHLAR_CHECK(condition __VA_OPT__(, ) __VA_ARGS__);        \
-    }                                                            \
+#define ASHLAR_DCHECK(condition, ...)                     \
+  do {                                                    \
+    if (false) {                                          \
+      ASHLAR_CHECK(condition __VA_OPT__(, ) __VA_ARGS__); \
+    }                                                     \
   } while (false)
 #else
 #define ASHLAR_DCHECK(condition, ...) ASHLAR_CHECK(condition __VA_OPT__(, ) __VA_ARGS__)

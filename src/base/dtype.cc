@@ -7,8 +7,8 @@
 namespace ashlar {
 namespace {
 
-// Block sizes follow from each format's layout (algorithms in kernels/dequantize.h): e.g. Q4_1 is an
-// f16 scale, an f16 minimum and 32 nibbles = 2 + 2 + 16 bytes.
+// Block sizes follow from each format's layout (algorithms in kernels/dequantize.h): e.g. Q4_1 is
+// an f16 scale, an f16 minimum and 32 nibbles = 2 + 2 + 16 bytes.
 constexpr std::array<DTypeInfo, 11> kInfos = {{
     {DType::kF32, "F32", 1, 4},
     {DType::kF16, "F16", 1, 2},

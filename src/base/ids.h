@@ -22,8 +22,8 @@ class StrongId {
   Integer value_ = 0;
 };
 
-// A token's id in the model's vocabulary: below 2^31 in every model we read. A plain integer, because
-// kernels, files and JSON all treat it as data.
+// A token's id in the model's vocabulary: below 2^31 in every model we read. A plain integer,
+// because kernels, files and JSON all treat it as data.
 using TokenId = std::int32_t;
 
 using BlockId = StrongId<struct BlockIdTag, std::uint32_t>;

@@ -9,7 +9,8 @@
 
 namespace ashlar {
 
-// Sends spdlog's default logger to stderr at `level`. Errors: kInvalidArgument for an unknown level.
+// Sends spdlog's default logger to stderr at `level`. Errors: kInvalidArgument for an unknown
+// level.
 Status InitLog(std::string_view level);
 
 }  // namespace ashlar

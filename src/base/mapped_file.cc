@@ -24,7 +24,8 @@ void Advise(const std::byte* data, std::size_t file_size, std::size_t offset, st
   if (offset >= file_size) return;
   const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   const std::size_t end = offset + std::min(size, file_size - offset);
-  // Giving pages up must not touch a neighbour's bytes: whole pages only. Asking early may round out.
+  // Giving pages up must not touch a neighbour's bytes: whole pages only. Asking early may round
+  // out.
   const bool inward = advice == MADV_DONTNEED;
   const std::size_t begin = inward ? (offset + page - 1) / page * page : offset / page * page;
   const std::size_t stop = inward && end != file_size ? end / page * page : end;

@@ -1,6 +1,6 @@
-// Result<T>: a value, or an Error that says what was wrong and what would be right. For failures that
-// come from outside (files, sockets, flags, requests, models); bugs use ASHLAR_CHECK, and routine
-// outcomes (a miss, no free block) use std::optional or a small enum.
+// Result<T>: a value, or an Error that says what was wrong and what would be right. For failures
+// that come from outside (files, sockets, flags, requests, models); bugs use ASHLAR_CHECK, and
+// routine outcomes (a miss, no free block) use std::optional or a small enum.
 #pragma once
 
 #include <fmt/format.h>
@@ -115,12 +115,12 @@ using Status = Result<void>;
 #define ASHLAR_CONCAT(a, b) ASHLAR_CONCAT_INNER(a, b)
 
 // Returns the error of `expression` (a Result) from the enclosing function; goes on when it is ok.
-#define ASHLAR_TRY(expression)                                  \
-  do {                                                          \
-    auto&& ashlar_try_result = (expression);                    \
-    if (!ashlar_try_result.ok()) [[unlikely]] {                 \
-      return std::move(ashlar_try_result).error();              \
-    }                                                           \
+#define ASHLAR_TRY(expression)                     \
+  do {                                             \
+    auto&& ashlar_try_result = (expression);       \
+    if (!ashlar_try_result.ok()) [[unlikely]] {    \
+      return std::move(ashlar_try_result).error(); \
+    }                                              \
   } while (false)
 
 // ASHLAR_ASSIGN(auto x, MakeX()): declares or assigns x, or returns the error.

@@ -1,12 +1,13 @@
-// Random numbers as a function: the same (seed, stream, index) gives the same bits in any order, on any
-// thread, so that sampling does not depend on what else is in the batch.
+// Random numbers as a function: the same (seed, stream, index) gives the same bits in any order, on
+// any thread, so that sampling does not depend on what else is in the batch.
 #pragma once
 
 #include <cstdint>
 
 namespace ashlar {
 
-// SplitMix64's finaliser (Steele, Lea, Flood 2014, "Fast splittable pseudorandom number generators").
+// SplitMix64's finaliser (Steele, Lea, Flood 2014, "Fast splittable pseudorandom number
+// generators").
 constexpr std::uint64_t MixBits(std::uint64_t x) {
   x += 0x9E3779B97F4A7C15u;
   x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;

@@ -11,8 +11,8 @@
 namespace ashlar {
 namespace {
 
-// About 50 microseconds of pauses: longer than the gap between two regions of a decode step, shorter
-// than anyone would notice on an idle server.
+// About 50 microseconds of pauses: longer than the gap between two regions of a decode step,
+// shorter than anyone would notice on an idle server.
 constexpr int kSpinsBeforeSleep = 2000;
 
 void CpuRelax() {

@@ -1,6 +1,6 @@
 // A pool that splits work into fixed parts. Which thread runs a part never changes what the part
-// computes, and callers cut work at boundaries that do not depend on the number of threads, so results
-// are the same bits on 1 or N threads.
+// computes, and callers cut work at boundaries that do not depend on the number of threads, so
+// results are the same bits on 1 or N threads.
 //
 // Cost: a parallel region of a decode step lasts tens of microseconds and there are hundreds per
 // token, so idle workers spin for a while before they sleep. One owner thread; regions do not nest.
@@ -50,9 +50,9 @@ class ThreadPool {
 
   std::size_t threads() const { return workers_.size() + 1; }
 
-  // Calls body(item, worker) once for every item in [0, items), then returns. Items are handed out in
-  // order to whichever worker is free; `worker` < threads() names a private scratch. The caller works
-  // too. Everything the body wrote is visible to the caller afterwards.
+  // Calls body(item, worker) once for every item in [0, items), then returns. Items are handed out
+  // in order to whichever worker is free; `worker` < threads() names a private scratch. The caller
+  // works too. Everything the body wrote is visible to the caller afterwards.
   void ParallelFor(std::size_t items, FunctionRef<void(std::size_t item, std::size_t worker)> body);
 
  private:

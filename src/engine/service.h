@@ -19,14 +19,15 @@ namespace ashlar::engine {
 struct GenerationRequest {
   std::vector<TokenId> prompt;  // at least one token
   model::SamplingParams sampling;
-  std::uint64_t max_tokens = 16;  // tokens to generate at the most; 0 only computes the prompt
-  std::vector<TokenId> stop_tokens;  // generating one of these ends the sequence; it is reported as the
-                                     // last token, with FinishReason::kStop
+  std::uint64_t max_tokens = 16;     // tokens to generate at the most; 0 only computes the prompt
+  std::vector<TokenId> stop_tokens = {};  // generating one of these ends the sequence; it is reported as
+                                     // the last token, with FinishReason::kStop
   // Report the logprob of each generated token and of this many most likely ones.
-  std::optional<std::uint32_t> top_logprobs;
+  std::optional<std::uint32_t> top_logprobs = std::nullopt;
   // Report the same for every prompt token but the first (needs top_logprobs).
   bool prompt_logprobs = false;
-  // Report the raw logits of every prompt and completion position (OnLogits). For checks and research.
+  // Report the raw logits of every prompt and completion position (OnLogits). For checks and
+  // research.
   bool report_logits = false;
 };
 
@@ -35,8 +36,8 @@ std::string_view NameOf(FinishReason reason);  // "stop", "length", "cancelled",
 
 struct TokenLogprobs {
   TokenId token = 0;
-  float logprob = 0;                               // natural log; of the model's own distribution
-  std::vector<std::pair<TokenId, float>> top;      // most likely first, ties by lower id
+  float logprob = 0;                           // natural log; of the model's own distribution
+  std::vector<std::pair<TokenId, float>> top;  // most likely first, ties by lower id
 };
 
 struct Usage {
@@ -50,8 +51,9 @@ struct Usage {
   std::uint64_t kv_bytes = 0;   // bytes of the blocks the sequence held at its end
 };
 
-// Receives what happens to one request, in order, on the engine's thread: must return quickly and must
-// not call back into the service. OnFinish comes exactly once, last, for every accepted request.
+// Receives what happens to one request, in order, on the engine's thread: must return quickly and
+// must not call back into the service. OnFinish comes exactly once, last, for every accepted
+// request.
 class EventSink {
  public:
   virtual ~EventSink() = default;
@@ -89,13 +91,14 @@ class Service {
   virtual const ServiceInfo& info() const = 0;
   virtual ServiceStats stats() const = 0;
 
-  // Queues the request. Errors, at once and with the arithmetic in the message: kInvalidArgument (empty
-  // prompt, token out of range, bad sampling field, prompt + max_tokens over max_context),
-  // kResourceExhausted (can never fit the KV budget, or the queue is full), kUnavailable (shutting down).
-  // After an error the sink is never called.
+  // Queues the request. Errors, at once and with the arithmetic in the message: kInvalidArgument
+  // (empty prompt, token out of range, bad sampling field, prompt + max_tokens over max_context),
+  // kResourceExhausted (can never fit the KV budget, or the queue is full), kUnavailable (shutting
+  // down). After an error the sink is never called.
   virtual Result<RequestId> Submit(GenerationRequest request, std::shared_ptr<EventSink> sink) = 0;
 
-  // Ends the request within one step, OnFinish(kCancelled) included. No effect once it has finished.
+  // Ends the request within one step, OnFinish(kCancelled) included. No effect once it has
+  // finished.
   virtual void Cancel(RequestId id) = 0;
 };
 

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <type_traits>
@@ -97,7 +98,8 @@ class FileParser {
   // there.
   template <typename T>
   Result<T> Read(std::string_view what);
-  // A length and as many bytes.
+  // A length and as many bytes; nullopt, and nothing read, when they are not there.
+  std::optional<std::string_view> NextString();
   Result<std::string_view> ReadString(std::string_view what);
   // A key, or a tensor's name.
   Result<std::string_view> ReadName(std::string_view what, std::uint64_t max_bytes);
@@ -298,8 +300,10 @@ Result<Array> FileParser::ParseStrings(std::uint64_t count) {
   Array::Strings elements;
   elements.reserve(count);
   for (std::uint64_t i = 0; i < count; ++i) {
-    ASHLAR_ASSIGN(const std::string_view element, ReadString("value"));
-    elements.push_back(element);
+    // A vocabulary has hundreds of thousands of them: no Result for each.
+    const auto element = NextString();
+    if (!element) return ReadString("value").error();
+    elements.push_back(*element);
   }
   return Array{std::move(elements)};
 }
@@ -413,7 +417,7 @@ Status FileParser::PlaceTensors(std::vector<DirectoryEntry> entries) {
 Status FileParser::CheckOverlaps(std::span<const DirectoryEntry> entries) const {
   std::vector<std::size_t> order(entries.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return entries[i].data_offset; });
+  std::ranges::sort(order, {}, [&](std::size_t i) { return std::pair(entries[i].data_offset, i); });
   for (std::size_t i = 1; i < order.size(); ++i) {
     const DirectoryEntry& left = entries[order[i - 1]];
     const DirectoryEntry& right = entries[order[i]];
@@ -441,16 +445,22 @@ Result<T> FileParser::Read(std::string_view what) {
   return value;
 }
 
+std::optional<std::string_view> FileParser::NextString() {
+  std::uint64_t length = 0;
+  if (remaining() < sizeof(length)) return std::nullopt;
+  length = Load<std::uint64_t>(bytes_.data() + offset_);
+  if (length > remaining() - sizeof(length)) return std::nullopt;
+  const auto* text = reinterpret_cast<const char*>(bytes_.data() + offset_ + sizeof(length));
+  offset_ += sizeof(length) + length;
+  return std::string_view(text, length);
+}
+
 Result<std::string_view> FileParser::ReadString(std::string_view what) {
+  if (const auto text = NextString()) return *text;
   const std::uint64_t at = offset_;
   ASHLAR_ASSIGN(const auto length, Read<std::uint64_t>(what));
-  if (length > remaining()) {
-    return Corrupt(at, "the {} is {} bytes long, but {} are left", Subject(what), length,
-                   remaining());
-  }
-  const std::string_view text(reinterpret_cast<const char*>(bytes_.data()) + offset_, length);
-  offset_ += length;
-  return text;
+  return Corrupt(at, "the {} is {} bytes long, but {} are left", Subject(what), length,
+                 remaining());
 }
 
 Result<std::string_view> FileParser::ReadName(std::string_view what, std::uint64_t max_bytes) {

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 
+#include "base/rng.h"
 #include "gguf/format.h"
 #include "gguf/testing/gguf_writer.h"
 #include "gguf/testing/sample_files.h"
@@ -320,13 +321,12 @@ TEST_P(EveryByte, AFlippedBitIsRefusedOrReadAsWritten) {
   std::size_t refused = 0;
   std::size_t changed = 0;
   for (std::size_t i = 0; i < bytes.size(); ++i) {
-    for (int bit = 0; bit < 8; ++bit) {
-      bytes[i] ^= static_cast<std::byte>(1 << bit);
-      const auto digest = DigestOf(bytes);
-      if (!digest) ++refused;
-      if (digest && *digest != *whole) ++changed;
-      bytes[i] ^= static_cast<std::byte>(1 << bit);
-    }
+    const auto bit = static_cast<std::byte>(1 << (RandomBits(1, 0, i) % 8));
+    bytes[i] ^= bit;
+    const auto digest = DigestOf(bytes);
+    if (!digest) ++refused;
+    if (digest && *digest != *whole) ++changed;
+    bytes[i] ^= bit;
   }
   EXPECT_GT(refused, 0u);
   EXPECT_GT(changed, 0u);
@@ -337,9 +337,8 @@ TEST_P(EveryByte, AHostileWordAnywhereIsRefusedOrReadAsWritten) {
   const Bytes bytes = GetParam()().Build();
   std::size_t refused = 0;
   for (std::size_t i = 0; i + 8 <= bytes.size(); ++i) {
-    for (const std::uint64_t word : {kMaxU64, std::uint64_t{1} << 63, kMaxU64 - i}) {
-      if (!DigestOf(Patched(bytes, i, word))) ++refused;
-    }
+    const std::uint64_t words[] = {kMaxU64, std::uint64_t{1} << 63, kMaxU64 - i};
+    if (!DigestOf(Patched(bytes, i, words[i % 3]))) ++refused;
   }
   EXPECT_GT(refused, 0u);
 }

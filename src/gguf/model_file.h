@@ -16,6 +16,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <map>
 #include <span>
 #include <string>
@@ -109,6 +110,10 @@ class ModelFile {
   // The required tensor, with dims checked; kCorrupt names the tensor, its dims and those wanted.
   Result<const Tensor*> RequireTensor(std::string_view name,
                                       std::span<const std::uint64_t> dims) const;
+  Result<const Tensor*> RequireTensor(std::string_view name,
+                                      std::initializer_list<std::uint64_t> dims) const {
+    return RequireTensor(name, std::span(dims.begin(), dims.size()));
+  }
 
   // Gives the pages behind `tensor` back to the system (it was copied elsewhere). Advice only.
   void DropPages(const Tensor& tensor) const;

@@ -246,8 +246,7 @@ TEST(ModelFile, ARequiredTensorHasTheDimsAskedFor) {
   const auto found = file.RequireTensor("token_embd.weight", dims);
   ASSERT_TRUE(found.ok());
   EXPECT_EQ(*found, file.FindTensor("token_embd.weight"));
-  ExpectError(file.RequireTensor("token_embd.weight", std::vector<std::uint64_t>{8, 32}),
-              ErrorCode::kCorrupt,
+  ExpectError(file.RequireTensor("token_embd.weight", {8, 32}), ErrorCode::kCorrupt,
               "'test.gguf': tensor 'token_embd.weight' has dims [32, 8]; [8, 32] are needed");
   ExpectError(file.RequireTensor("output.weight", dims), ErrorCode::kCorrupt,
               "'test.gguf' has no tensor 'output.weight', which is needed with dims [32, 8]");

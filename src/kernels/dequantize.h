@@ -8,9 +8,9 @@
 
 namespace ashlar::kernels {
 
-// Writes `elements` values (a whole number of dtype blocks) of the GGUF row `row` to `out`.
-// Formats: the GGUF block layouts; scaled formats give (q - offset) * d + m, each operation rounded to
-// f32 (K-quants: d = f16 scale times sub-block scale, rounded, before use).
+// Writes `elements` values (a whole number of dtype blocks) of the GGUF row `row` to `out`. Any
+// alignment. Quantised formats give q * d + m as block_format.h defines it; a zero is never
+// negative where the format has no minimum.
 void DequantizeRow(DType dtype, const std::byte* row, std::size_t elements, float* out);
 
 }  // namespace ashlar::kernels

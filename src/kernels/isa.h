@@ -1,5 +1,5 @@
-// The instruction sets the kernels are built for. An Isa is an object that can be listed, forced and
-// tested. Every Isa gives the same bits (docs/decisions/0002): choosing one changes time only.
+// The instruction sets the kernels are built for. An Isa is an object that can be listed, forced
+// and tested. Every Isa gives the same bits (docs/decisions/0002): choosing one changes time only.
 #pragma once
 
 #include <span>
@@ -26,7 +26,8 @@ std::vector<Isa> RunnableIsas();
 // The last of RunnableIsas().
 Isa BestIsa();
 
-// "auto" or a name of RunnableIsas(). Errors: kInvalidArgument, listing the names that would run here.
+// "auto" or a name of RunnableIsas(). Errors: kInvalidArgument, listing the names that would run
+// here.
 Result<Isa> ParseIsa(std::string_view name);
 
 }  // namespace ashlar::kernels

@@ -1,14 +1,16 @@
 // The kernels the model and the cache need, as one table of functions per Isa.
 //
 // House rule (docs/decisions/0002): the arithmetic of one output element is a fixed sequence of f32
-// operations that depends on nothing but its inputs: not on the other rows of the call, the thread, the
-// vector width or how the call was cut. Hence every table gives the same bits as the reference table.
-// What makes that cheap is that SIMD lanes are independent outputs (rows of W, tokens of a K tile,
-// channels of a V tile), each a sequential chain of fused multiply-adds. Where a reduction across lanes
-// is unavoidable (norms, softmax sums) it has 16 virtual lanes folded in a fixed tree (Sum16 below).
+// operations that depends on nothing but its inputs: not on the other rows of the call, the thread,
+// the vector width or how the call was cut. Hence every table gives the same bits as the reference
+// table. What makes that cheap is that SIMD lanes are independent outputs (rows of W, tokens of a K
+// tile, channels of a V tile), each a sequential chain of fused multiply-adds. Where a reduction
+// across lanes is unavoidable (norms, softmax sums) it has 16 virtual lanes folded in a fixed tree
+// (Sum16 below).
 //
 // Common rules: pointers need no alignment unless said; outputs alias inputs only where said; no
-// function allocates; counts may be any size, also 0; NaN and infinity follow IEEE.
+// function allocates; counts may be any size, also 0; NaN and infinity follow IEEE. (The payload
+// and sign of a NaN are the one thing not defined: processors differ there.)
 //
 // Sum16(v): lane j of 16 takes the chain over v[j], v[j+16], v[j+32], ... (missing elements are not
 // added); then lanes fold i += i+8, i += i+4, i += i+2, i += i+1.
@@ -38,24 +40,26 @@ struct MatmulArgs {
   std::size_t panel_end;
   float* scratch;  // MatmulScratchFloats(k) floats, 64-byte aligned, private to the calling thread
 };
-// Room for the f32 values of two panels.
-constexpr std::size_t MatmulScratchFloats(std::size_t k) { return 2 * kPanelRows * k; }
+// Room for the f32 values of two panels' next kMatmulColumns columns. (128 KiB: stays in a level 2
+// cache.)
+inline constexpr std::size_t kMatmulColumns = 1024;
+constexpr std::size_t MatmulScratchFloats(std::size_t k) {
+  return 2 * kPanelRows * (k < kMatmulColumns ? k : kMatmulColumns);
+}
 
 // How K and V of a raw block are stored.
 enum class KvFormat : std::uint8_t { kF32, kF16, kBF16 };
-constexpr std::size_t BytesPerElement(KvFormat format) {
-  return format == KvFormat::kF32 ? 4 : 2;
-}
+constexpr std::size_t BytesPerElement(KvFormat format) { return format == KvFormat::kF32 ? 4 : 2; }
 
 // One lane's tiles in a block:
 //   K tile [head_dim][block_tokens]  (transposed: tokens are SIMD lanes)
 //   V tile [block_tokens][head_dim]
-// block_tokens is a multiple of 16, at most kSegmentTokens, a power of two. head_dim is a multiple of 8,
-// at most kMaxHeadDim.
+// block_tokens is a multiple of 16, at most kSegmentTokens, a power of two. head_dim is a multiple
+// of 8, at most kMaxHeadDim.
 inline constexpr std::size_t kMaxHeadDim = 512;
 
-// Writes the K and V vectors (f32 [head_dim]) of one token to slot `slot` of a lane's tiles, rounded to
-// nearest even.
+// Writes the K and V vectors (f32 [head_dim]) of one token to slot `slot` of a lane's tiles,
+// rounded to nearest even.
 struct StoreKvArgs {
   KvFormat format;
   const float* k;
@@ -68,8 +72,8 @@ struct StoreKvArgs {
 };
 
 // Attention over one segment: the keys at absolute positions [s * kSegmentTokens, (s + 1) *
-// kSegmentTokens). Segment borders are part of the arithmetic: they never move with block size, chunk
-// or thread count. Softmax runs inside a segment; segments are merged in order of position.
+// kSegmentTokens). Segment borders are part of the arithmetic: they never move with block size,
+// chunk or thread count. Softmax runs inside a segment; segments are merged in order of position.
 inline constexpr std::size_t kSegmentTokens = 256;
 
 // A partial result for one query row: max of the scaled logits, sum of exp(logit - max), and the
@@ -80,23 +84,26 @@ struct AttendArgs {
   std::size_t block_tokens;
   const std::byte* const* k_tiles;  // per block of the segment that holds a visible token, in order
   const std::byte* const* v_tiles;
-  const float* q;               // [rows, head_dim], row stride q_stride; already multiplied by the scale
+  const float* q;  // [rows, head_dim], row stride q_stride; already multiplied by the scale
   std::size_t q_stride;
   std::size_t rows;
-  const std::uint32_t* visible;  // [rows]: row r sees the first visible[r] tokens (1..256) of the segment
-  float* max;                    // [rows]
-  float* sum;                    // [rows]
-  float* acc;                    // [rows, head_dim], row stride head_dim
-  float* scratch;  // AttendScratchFloats(rows) floats, 64-byte aligned, private to the calling thread
+  const std::uint32_t*
+      visible;  // [rows]: row r sees the first visible[r] tokens (1..256) of the segment
+  float* max;   // [rows]
+  float* sum;   // [rows]
+  float* acc;   // [rows, head_dim], row stride head_dim
+  float*
+      scratch;  // AttendScratchFloats(rows) floats, 64-byte aligned, private to the calling thread
 };
-// Chains. logit(r, t): acc = 0; for c in order acc = fma(q[r][c], k[c][t], acc). max over the visible t.
-// p(t) = Exp(logit - max). sum = Sum16(p(0 .. visible-1)). acc[c]: 0, then for visible t in order
-// acc = fma(p(t), v[t][c], acc). Slots that no row sees may hold anything, also NaN.
+// Chains. logit(r, t): acc = 0; for c in order acc = fma(q[r][c], k[c][t], acc). max over the
+// visible t that are not NaN, never -0. p(t) = Exp(logit - max). sum = Sum16(p(0 .. visible-1)).
+// acc[c]: 0, then for visible t in order acc = fma(p(t), v[t][c], acc). Slots that no row sees may
+// hold anything, also NaN.
 constexpr std::size_t AttendScratchFloats(std::size_t rows) { return rows * kSegmentTokens; }
 
-// Folds `from` into `into` (both as AttendArgs writes them; `from` holds later positions): m = max of
-// both; a = Exp(into.max - m), b = Exp(from.max - m); sum = sum * a + from.sum * b; acc likewise; each
-// multiply and add rounded on its own.
+// Folds `from` into `into` (both as AttendArgs writes them; `from` holds later positions): m = max
+// of both; a = Exp(into.max - m), b = Exp(from.max - m); sum = sum * a + from.sum * b; acc
+// likewise; each multiply and add rounded on its own.
 struct MergeArgs {
   std::size_t rows;
   std::size_t head_dim;
@@ -113,13 +120,13 @@ struct KernelSet {
 
   void (*matmul)(const MatmulArgs& args);
 
-  // y[i] = x[i] * (1 / sqrt(Sum16(x^2) / n + eps)) * weight[i]; squares accumulate by fma; the scale is
-  // computed in f32. y may be x.
+  // y[i] = x[i] * (1 / sqrt(Sum16(x^2) / n + eps)) * weight[i]; squares accumulate by fma; the
+  // scale is computed in f32. y may be x.
   void (*rms_norm)(const float* x, const float* weight, float eps, std::size_t n, float* y);
 
-  // Rotates head vectors in place. cosine, sine: [pairs]. Interleaved: pairs are (2i, 2i+1), as GGUF
-  // `llama` files store Q and K; half-split: (i, i + pairs). a' = a*cos - b*sin, b' = a*sin + b*cos, as
-  // fma(a, cos, -(b*sin)) and fma(a, sin, b*cos) with the product rounded first.
+  // Rotates head vectors in place. cosine, sine: [pairs]. Interleaved: pairs are (2i, 2i+1), as
+  // GGUF `llama` files store Q and K; half-split: (i, i + pairs). a' = a*cos - b*sin, b' = a*sin +
+  // b*cos, as fma(a, cos, -(b*sin)) and fma(a, sin, b*cos) with the product rounded first.
   void (*rope_interleaved)(float* x, const float* cosine, const float* sine, std::size_t pairs);
   void (*rope_half_split)(float* x, const float* cosine, const float* sine, std::size_t pairs);
 
@@ -136,16 +143,18 @@ struct KernelSet {
   void (*attend)(const AttendArgs& args);
   void (*merge)(const MergeArgs& args);
 
-  // out[r][c] = acc[r][c] / sum[r]; out row stride out_stride. out may be acc when the strides agree.
-  void (*finish)(const float* acc, const float* sum, std::size_t rows, std::size_t head_dim, float* out,
-                 std::size_t out_stride);
+  // out[r][c] = acc[r][c] / sum[r]; out row stride out_stride. out may be acc when the strides
+  // agree.
+  void (*finish)(const float* acc, const float* sum, std::size_t rows, std::size_t head_dim,
+                 float* out, std::size_t out_stride);
 };
 
 // Precondition: `isa` is one of RunnableIsas().
 const KernelSet& KernelsFor(Isa isa);
 
-// The reference table's exponential: e^x within 2 ulp for x in [-87, 88], 0 below (also for -infinity),
-// +infinity above, NaN for NaN; a fixed sequence of f32 operations that every Isa repeats.
+// The reference table's exponential: e^x within 2 ulp for x in [-87, 88], 0 below (also for
+// -infinity), +infinity above, NaN for NaN; a fixed sequence of f32 operations that every Isa
+// repeats.
 float Exp(float x);
 
 }  // namespace ashlar::kernels

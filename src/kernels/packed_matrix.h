@@ -1,8 +1,9 @@
 // Weights, rearranged so that one SIMD vector holds the same column of 16 neighbouring rows.
 //
-// A matrix W [n rows, k columns] of a GGUF dtype becomes ceil(n / 16) panels of 16 rows; inside a panel
-// elements lie column by column (k-major), still in their stored number of bits, with the scales beside
-// them. The last panel is filled up with rows of zeros. A panel's bytes start at a multiple of 64.
+// A matrix W [n rows, k columns] of a GGUF dtype becomes ceil(n / 16) panels of 16 rows; inside a
+// panel elements lie column by column (k-major), still in their stored number of bits, with the
+// scales beside them. The last panel is filled up with rows of zeros. A panel's bytes start at a
+// multiple of 64.
 //
 // Functions here work on memory the caller owns and allocate nothing.
 #pragma once
@@ -27,12 +28,13 @@ struct PackedMatrix {
   std::size_t panels() const { return (n + kPanelRows - 1) / kPanelRows; }
 };
 
-// Bytes of one panel / of the whole packed matrix. Precondition: k is a whole number of dtype blocks.
+// Bytes of one panel / of the whole packed matrix. Precondition: k is a whole number of dtype
+// blocks.
 std::size_t PackedPanelBytes(DType dtype, std::size_t k);
 std::size_t PackedBytes(DType dtype, std::size_t n, std::size_t k);
 
-// Packs panels [panel_begin, panel_end) of `rows` (GGUF row-major storage of W) into `packed`, the start
-// of the whole packed matrix (aligned to kPackAlignment).
+// Packs panels [panel_begin, panel_end) of `rows` (GGUF row-major storage of W) into `packed`, the
+// start of the whole packed matrix (aligned to kPackAlignment).
 struct PackArgs {
   DType dtype;
   std::size_t n;

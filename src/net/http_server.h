@@ -1,8 +1,8 @@
-// An HTTP/1.1 server with streamed responses (server-sent events). It knows nothing of tokens or JSON:
-// a handler gets a request and a responder.
+// An HTTP/1.1 server with streamed responses (server-sent events). It knows nothing of tokens or
+// JSON: a handler gets a request and a responder.
 //
-// Threads: `io_threads` threads run the connections; handlers are called on them and must not block.
-// A Responder may be used from any thread.
+// Threads: `io_threads` threads run the connections; handlers are called on them and must not
+// block. A Responder may be used from any thread.
 #pragma once
 
 #include <cstddef>
@@ -22,17 +22,17 @@ struct HttpServerOptions {
   std::string host = "127.0.0.1";
   std::uint16_t port = 8080;  // 0: any free port, see HttpServer::port()
   std::size_t io_threads = 1;
-  std::size_t max_connections = 4096;         // above: 503 with Retry-After, then closed
-  std::size_t max_header_bytes = 16 * 1024;   // above: 431
-  std::size_t max_body_bytes = 16u << 20;     // above: 413
-  std::size_t max_pending_bytes = 4u << 20;   // unsent bytes of one stream; above, the stream is cut
-  std::int64_t idle_timeout_ms = 60'000;      // between requests, and for reading one
+  std::size_t max_connections = 4096;        // above: 503 with Retry-After, then closed
+  std::size_t max_header_bytes = 16 * 1024;  // above: 431
+  std::size_t max_body_bytes = 16u << 20;    // above: 413
+  std::size_t max_pending_bytes = 4u << 20;  // unsent bytes of one stream; above, the stream is cut
+  std::int64_t idle_timeout_ms = 60'000;     // between requests, and for reading one
 };
 
 struct HttpRequest {
-  std::string method;  // "GET"
-  std::string path;    // "/v1/models", without the query
-  std::string query;   // after '?', not decoded; maybe empty
+  std::string method;                                        // "GET"
+  std::string path;                                          // "/v1/models", without the query
+  std::string query;                                         // after '?', not decoded; maybe empty
   std::vector<std::pair<std::string, std::string>> headers;  // names in lower case
   std::string body;
 
@@ -47,8 +47,9 @@ struct HttpResponse {
   std::string body;
 };
 
-// The one way to answer a request: Send once, or StartStream, Write..., End. Copyable handle; when the
-// last copy goes without an answer the server answers 500. After the client has left, calls do nothing.
+// The one way to answer a request: Send once, or StartStream, Write..., End. Copyable handle; when
+// the last copy goes without an answer the server answers 500. After the client has left, calls do
+// nothing.
 class Responder {
  public:
   class Impl;
@@ -58,13 +59,13 @@ class Responder {
 
   // Sends the headers of a chunked response (content type e.g. "text/event-stream").
   void StartStream(HttpResponse headers) const;
-  // Queues bytes. False: the client has left or reads too slowly (max_pending_bytes), and the stream is
-  // over; the caller should cancel its work.
+  // Queues bytes. False: the client has left or reads too slowly (max_pending_bytes), and the
+  // stream is over; the caller should cancel its work.
   bool Write(std::string bytes) const;
   void End() const;
 
-  // `on_gone` is called once, on an io thread, when the client disconnects before the answer is complete
-  // (at once if it already has).
+  // `on_gone` is called once, on an io thread, when the client disconnects before the answer is
+  // complete (at once if it already has).
   void OnClientGone(std::function<void()> on_gone) const;
 
  private:
@@ -75,16 +76,16 @@ using HttpHandler = std::function<void(HttpRequest request, Responder responder)
 
 class HttpServer {
  public:
-  // Binds, listens and starts serving. Errors: kInvalidArgument (host), kIo (port taken, ...), with what
-  // to do.
+  // Binds, listens and starts serving. Errors: kInvalidArgument (host), kIo (port taken, ...), with
+  // what to do.
   static Result<std::unique_ptr<HttpServer>> Start(const HttpServerOptions& options,
                                                    HttpHandler handler);
   virtual ~HttpServer() = default;
 
   virtual std::uint16_t port() const = 0;
 
-  // Stops accepting, waits up to drain_ms for running answers, then closes what is left. Idempotent;
-  // also done (with 0) by the destructor.
+  // Stops accepting, waits up to drain_ms for running answers, then closes what is left.
+  // Idempotent; also done (with 0) by the destructor.
   virtual void Stop(std::int64_t drain_ms) = 0;
 };
 

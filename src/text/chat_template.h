@@ -1,8 +1,9 @@
-// Chat templates: the Jinja subset that model files carry (tokenizer.chat_template), rendered exactly as
-// the reference engine (jinja2 with trim_blocks, lstrip_blocks and the loop controls extension) does.
+// Chat templates: the Jinja subset that model files carry (tokenizer.chat_template), rendered
+// exactly as the reference engine (jinja2 with trim_blocks, lstrip_blocks and the loop controls
+// extension) does.
 //
-// A template is hostile input: parsing and rendering are bounded (source bytes, nesting, steps, output
-// bytes), and what the subset does not know is an error that names it and its line.
+// A template is hostile input: parsing and rendering are bounded (source bytes, nesting, steps,
+// output bytes), and what the subset does not know is an error that names it and its line.
 #pragma once
 
 #include <memory>
@@ -16,8 +17,8 @@ namespace ashlar::text {
 
 class ChatTemplate {
  public:
-  // Errors: kInvalidArgument (syntax, with line), kUnsupported (a tag, filter, test or function outside
-  // the subset, with line), kResourceExhausted (a limit, named).
+  // Errors: kInvalidArgument (syntax, with line), kUnsupported (a tag, filter, test or function
+  // outside the subset, with line), kResourceExhausted (a limit, named).
   static Result<ChatTemplate> Parse(std::string_view source);
 
   ChatTemplate(ChatTemplate&&) noexcept;

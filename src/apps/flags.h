@@ -1,0 +1,47 @@
+// The flags that several commands share, and how they become typed options. Flags and environment are
+// read in this folder only.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <string>
+
+#include "base/dtype.h"
+#include "base/result.h"
+#include "engine/engine.h"
+#include "kernels/isa.h"
+
+namespace ashlar::apps {
+
+// As given on the command line; checked by ResolveEngineFlags.
+struct EngineFlags {
+  std::string model;  // empty: the default model in the cache folder
+  std::uint32_t threads = 0;  // 0: one per processor
+  std::string isa = "auto";
+  std::string kv_codec = "f16";
+  std::string kv_memory = "1GiB";
+  std::uint32_t block_tokens = 16;
+  std::string prefill_chunk = "256";
+  std::string max_step_tokens = "512";
+  std::uint32_t max_sequences = 64;
+  std::string max_context;  // empty: the model's
+};
+
+void AddEngineFlags(CLI::App& command, EngineFlags& flags);
+
+// The same, parsed.
+struct EngineSetup {
+  std::string model_path;
+  std::size_t threads = 1;
+  kernels::Isa isa = kernels::Isa::kReference;
+  engine::EngineOptions engine;
+};
+
+// Errors: kInvalidArgument naming the flag's value and what is right; kNotFound when no model was given
+// and the default one is not there, with what to do.
+Result<EngineSetup> ResolveEngineFlags(const EngineFlags& flags);
+
+// ${XDG_CACHE_HOME:-~/.cache}/ashlar/<the default model's file name>.
+std::string DefaultModelPath();
+
+}  // namespace ashlar::apps

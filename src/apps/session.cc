@@ -1,0 +1,96 @@
+#include "apps/session.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "base/byte_size.h"
+#include "base/log.h"
+#include "kernels/kernel_set.h"
+
+namespace ashlar::apps {
+namespace {
+
+// A bar that overwrites itself; nothing when stderr is not a terminal.
+class ProgressBar {
+ public:
+  void Show(std::uint64_t done, std::uint64_t total) {
+    if (!is_terminal_ || total == 0) return;
+    const int percent = static_cast<int>(100 * done / total);
+    if (percent == shown_) return;
+    shown_ = percent;
+    std::fprintf(stderr, "\rloading weights [%-40.*s] %3d %%", percent * 40 / 100,
+                 "########################################", percent);
+    if (done == total) std::fprintf(stderr, "\r%70s\r", "");
+    std::fflush(stderr);
+  }
+
+ private:
+  bool is_terminal_ = isatty(STDERR_FILENO) == 1;
+  int shown_ = -1;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Session>> Session::Open(const EngineFlags& flags) {
+  ASHLAR_ASSIGN(const EngineSetup setup, ResolveEngineFlags(flags));
+  std::unique_ptr<Session> session(new Session());
+  ASHLAR_TRY(session->Load(setup));
+  return session;
+}
+
+Status Session::Load(const EngineSetup& setup) {
+  const std::int64_t start_ns = clock_.NowNs();
+  ASHLAR_ASSIGN(gguf::ModelFile file, gguf::ModelFile::Open(setup.model_path));
+  file_ = std::make_unique<const gguf::ModelFile>(std::move(file));
+  ASHLAR_ASSIGN(tokenizer_, text::Tokenizer::Create(*file_));
+  pool_ = std::make_unique<ThreadPool>(setup.threads);
+  ProgressBar bar;
+  ASHLAR_ASSIGN(model_, model::Model::Load(*file_, *pool_, [&](std::uint64_t done, std::uint64_t total) {
+                  bar.Show(done, total);
+                }));
+  if (tokenizer_->vocab_size() > model_->config().vocab) {
+    return MakeError(ErrorCode::kCorrupt, "the tokenizer has {} tokens but the model only {}",
+                     tokenizer_->vocab_size(), model_->config().vocab);
+  }
+  LoadChatTemplate();
+  ASHLAR_ASSIGN(engine_, engine::Engine::Create(*model_, kernels::KernelsFor(setup.isa), *pool_, clock_,
+                                                setup.engine));
+  const engine::ServiceInfo& info = engine_->info();
+  ASHLAR_LOG_INFO(
+      "{}: {} weights, {} KV cache ({} tokens of {} in {} blocks), {} workspace, {} threads, isa {}, "
+      "{:.2f} s",
+      setup.model_path, FormatByteSize(model_->weights().bytes()), FormatByteSize(info.kv_bytes_reserved),
+      info.kv_bytes_reserved / info.kv_bytes_per_token, info.kv_codec, info.block_tokens,
+      FormatByteSize(engine_->workspace_bytes()), setup.threads, kernels::NameOf(setup.isa),
+      static_cast<double>(clock_.NowNs() - start_ns) * 1e-9);
+  return {};
+}
+
+void Session::LoadChatTemplate() {
+  const auto source = file_->StringOr("tokenizer.chat_template", "");
+  if (!source.ok() || source->empty()) return;
+  auto parsed = text::ChatTemplate::Parse(*source);
+  if (parsed.ok()) {
+    chat_template_ = *std::move(parsed);
+  } else {
+    ASHLAR_LOG_WARNING("the model's chat template cannot be used: {}", parsed.error().message);
+  }
+}
+
+Result<std::vector<TokenId>> EncodeChat(const Session& session, const nlohmann::ordered_json& messages) {
+  const text::ChatTemplate* const chat_template = session.chat_template();
+  if (chat_template == nullptr) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "the model has no usable chat template; give the prompt as it is with --raw");
+  }
+  const text::Tokenizer& tokenizer = session.tokenizer();
+  nlohmann::ordered_json context = {{"messages", messages}, {"add_generation_prompt", true}};
+  if (tokenizer.bos_token()) context["bos_token"] = tokenizer.TokenBytes(*tokenizer.bos_token(), true);
+  if (tokenizer.eos_token()) context["eos_token"] = tokenizer.TokenBytes(*tokenizer.eos_token(), true);
+  ASHLAR_ASSIGN(const std::string prompt, chat_template->Render(context));
+  // Templates write the beginning-of-text token themselves when the model wants one.
+  return tokenizer.Encode(prompt, {.add_special = false, .parse_special = true});
+}
+
+}  // namespace ashlar::apps

@@ -1,0 +1,57 @@
+// The decode step does no heap allocation: counted, in a program of its own, by replacing operator new.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include "engine/testing/tiny_engine.h"
+
+namespace {
+std::atomic<std::uint64_t> g_allocations{0};
+}  // namespace
+
+// Never inlined: the compiler would see malloc and free pair up with new and delete, and object.
+[[gnu::noinline]] void* operator new(std::size_t size) {
+  ++g_allocations;
+  if (void* const memory = std::malloc(size == 0 ? 1 : size)) return memory;
+  throw std::bad_alloc();
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+
+namespace ashlar::engine {
+namespace {
+
+class CountingSink final : public EventSink {
+ public:
+  void OnToken(TokenId, const TokenLogprobs*) override { ++tokens; }
+  void OnFinish(FinishReason, const Usage&, std::string_view) override { is_finished = true; }
+  int tokens = 0;
+  bool is_finished = false;
+};
+
+TEST(Allocation, DecodeStepsDoNone) {
+  TinyEngine engine(TinyEngine::DefaultOptions(), /*threads=*/2);
+  std::vector<std::shared_ptr<CountingSink>> sinks;
+  for (std::uint64_t i = 0; i < 3; ++i) {
+    sinks.push_back(std::make_shared<CountingSink>());
+    engine->Submit(RequestId(i), {.prompt = {1, 2, 3}, .sampling = {.temperature = 0.8, .top_k = 40},
+                                  .max_tokens = 100},
+                   sinks.back(), 0);
+  }
+  for (int i = 0; i < 3; ++i) engine->Step();  // prefill, and the first tokens
+  const std::uint64_t before = g_allocations;
+  for (int i = 0; i < 60; ++i) ASSERT_TRUE(engine->Step());  // crosses several block borders
+  EXPECT_EQ(g_allocations - before, 0u);
+  EXPECT_GT(sinks[0]->tokens, 60);
+}
+
+TEST(Allocation, TheCounterCounts) {
+  const std::uint64_t before = g_allocations;
+  delete new int(1);
+  EXPECT_GT(g_allocations, before);
+}
+
+}  // namespace
+}  // namespace ashlar::engine

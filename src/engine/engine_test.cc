@@ -1,0 +1,189 @@
+#include "engine/engine.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+#include "engine/testing/tiny_engine.h"
+
+namespace ashlar::engine {
+namespace {
+
+std::vector<TokenId> Prompt(std::size_t count, std::uint32_t seed) {
+  std::mt19937 random(seed);
+  std::vector<TokenId> tokens(count);
+  for (TokenId& token : tokens) token = static_cast<TokenId>(random() % model::kTinyVocab);
+  return tokens;
+}
+
+// Submits and steps until the engine is idle.
+std::shared_ptr<RecordingSink> RunAlone(Engine& engine, const GenerationRequest& request) {
+  EXPECT_TRUE(engine.Check(request).ok());
+  auto sink = std::make_shared<RecordingSink>();
+  engine.Submit(RequestId(1), request, sink, 0);
+  while (engine.Step()) {
+  }
+  EXPECT_EQ(sink->finishes, 1);
+  EXPECT_FALSE(engine.has_work());
+  return sink;
+}
+
+TEST(Engine, GeneratesUntilTheLimitAndReturnsEveryBlock) {
+  TinyEngine engine;
+  const auto sink = RunAlone(*engine, {.prompt = Prompt(40, 1), .sampling = {.temperature = 0},
+                                       .max_tokens = 9});
+  EXPECT_EQ(sink->tokens.size(), 9u);
+  EXPECT_EQ(sink->reason, FinishReason::kLength);
+  EXPECT_EQ(sink->usage.prompt_tokens, 40u);
+  EXPECT_EQ(sink->usage.completion_tokens, 9u);
+  // 40 + 8 stored tokens (the last one's K and V are never needed): exactly 3 blocks of 16.
+  EXPECT_EQ(sink->usage.kv_bytes, 3 * engine->pool().layout().block_bytes());
+  EXPECT_EQ(engine->pool().taken(), 0u);
+  EXPECT_EQ(engine->pool().reserved(), 0u);
+  engine->pool().CheckInvariants();
+}
+
+TEST(Engine, StopTokensEndTheSequenceAndAreReported) {
+  TinyEngine engine;
+  GenerationRequest request = {.prompt = Prompt(5, 2), .sampling = {.temperature = 0},
+                               .max_tokens = 20};
+  const auto free_run = RunAlone(*engine, request);
+  request.stop_tokens = {free_run->tokens[3]};
+  const auto sink = RunAlone(*engine, request);
+  const auto first = std::find(free_run->tokens.begin(), free_run->tokens.end(), free_run->tokens[3]);
+  EXPECT_EQ(sink->tokens, std::vector<TokenId>(free_run->tokens.begin(), first + 1));
+  EXPECT_EQ(sink->reason, FinishReason::kStop);
+}
+
+TEST(Engine, MaxTokensZeroOnlyComputesThePrompt) {
+  TinyEngine engine;
+  const auto sink = RunAlone(*engine, {.prompt = Prompt(20, 3), .max_tokens = 0, .top_logprobs = 2,
+                                       .prompt_logprobs = true});
+  EXPECT_TRUE(sink->tokens.empty());
+  EXPECT_EQ(sink->reason, FinishReason::kLength);
+  EXPECT_EQ(sink->prompt_logprobs.size(), 19u);
+}
+
+TEST(Engine, ReportsLogitsOfEveryPositionOnceAndInOrder) {
+  TinyEngine engine;
+  for (const std::uint64_t max_tokens : {0u, 1u, 6u}) {
+    const auto sink = RunAlone(*engine, {.prompt = Prompt(37, 4), .sampling = {.temperature = 0},
+                                         .max_tokens = max_tokens, .report_logits = true});
+    ASSERT_EQ(sink->logits.size(), 37 + max_tokens);
+    for (std::size_t i = 0; i < sink->positions.size(); ++i) ASSERT_EQ(sink->positions[i], i);
+    for (std::size_t i = 0; i < max_tokens; ++i) {
+      EXPECT_EQ(sink->tokens[i], model::ArgMax(sink->logits[36 + i]));
+    }
+  }
+}
+
+TEST(Engine, LogprobsAgreeWithTheLogits) {
+  TinyEngine engine;
+  const std::vector<TokenId> prompt = Prompt(18, 5);
+  const auto sink =
+      RunAlone(*engine, {.prompt = prompt, .sampling = {.temperature = 0}, .max_tokens = 3,
+                         .top_logprobs = 4, .prompt_logprobs = true, .report_logits = true});
+  ASSERT_EQ(sink->prompt_logprobs.size(), 17u);
+  for (std::size_t i = 0; i < 17; ++i) {
+    EXPECT_EQ(sink->prompt_logprobs[i].token, prompt[i + 1]);
+    const auto& row = sink->logits[i];
+    EXPECT_FLOAT_EQ(sink->prompt_logprobs[i].logprob,
+                    static_cast<float>(row[static_cast<std::size_t>(prompt[i + 1])] -
+                                       model::LogSumExp(row)));
+  }
+  ASSERT_EQ(sink->logprobs.size(), 3u);
+  for (const TokenLogprobs& logprobs : sink->logprobs) {
+    ASSERT_EQ(logprobs.top.size(), 4u);
+    EXPECT_EQ(logprobs.top[0].first, logprobs.token);  // greedy
+    EXPECT_EQ(logprobs.top[0].second, logprobs.logprob);
+  }
+}
+
+// Continuous batching: many requests at once, each as if alone, whatever the limits and threads.
+TEST(Engine, ARequestGetsTheSameTokensAndLogitsInAnyCompany) {
+  std::vector<GenerationRequest> requests;
+  for (std::uint32_t i = 0; i < 12; ++i) {
+    requests.push_back({.prompt = Prompt(1 + 17 * i, 50 + i),
+                        .sampling = {.temperature = i % 2 == 0 ? 0.0 : 0.9,
+                                     .top_p = 0.95,
+                                     .frequency_penalty = i % 3 == 0 ? 0.5 : 0.0,
+                                     .seed = i},
+                        .max_tokens = 5 + 3 * i,
+                        .report_logits = true});
+  }
+  std::vector<std::shared_ptr<RecordingSink>> alone;
+  for (const GenerationRequest& request : requests) {
+    TinyEngine engine;
+    alone.push_back(RunAlone(*engine, request));
+  }
+  for (const std::uint32_t chunk : {1u, 7u, 64u}) {
+    EngineOptions options = TinyEngine::DefaultOptions();
+    options.limits.prefill_chunk = chunk;
+    options.kv_memory_bytes = 300'000;  // not enough for all: some wait for others to end
+    TinyEngine engine(options, /*threads=*/2);
+    std::vector<std::shared_ptr<RecordingSink>> together;
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      ASSERT_TRUE(engine->Check(requests[i]).ok());
+      together.push_back(std::make_shared<RecordingSink>());
+      engine->Submit(RequestId(i), requests[i], together.back(), 0);
+    }
+    std::uint64_t most_running = 0;
+    while (engine->Step()) {
+      most_running = std::max(most_running, engine->stats().running);
+      engine->pool().CheckInvariants();
+    }
+    EXPECT_GT(most_running, 1u);
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      EXPECT_EQ(together[i]->tokens, alone[i]->tokens) << i;
+      EXPECT_EQ(together[i]->logits, alone[i]->logits) << i;
+    }
+    EXPECT_EQ(engine->pool().taken(), 0u);
+  }
+}
+
+TEST(Engine, CancelFreesEverythingWaitingOrRunning) {
+  TinyEngine engine;
+  auto running = std::make_shared<RecordingSink>();
+  auto waiting = std::make_shared<RecordingSink>();
+  engine->Submit(RequestId(1), {.prompt = Prompt(30, 1), .max_tokens = 100}, running, 0);
+  for (int i = 0; i < 5; ++i) engine->Step();
+  engine->Submit(RequestId(2), {.prompt = Prompt(30, 2), .max_tokens = 100}, waiting, 0);
+  EXPECT_GT(engine->stats().kv_bytes_used, 0u);
+  EXPECT_TRUE(engine->Cancel(RequestId(1)));
+  EXPECT_TRUE(engine->Cancel(RequestId(2)));
+  EXPECT_FALSE(engine->Cancel(RequestId(2)));
+  EXPECT_FALSE(engine->Step());
+  EXPECT_EQ(running->reason, FinishReason::kCancelled);
+  EXPECT_EQ(waiting->reason, FinishReason::kCancelled);
+  EXPECT_GT(running->usage.completion_tokens, 0u);
+  EXPECT_EQ(engine->pool().available(), engine->pool().capacity());
+}
+
+TEST(Engine, RefusesWhatCanNeverRunWithTheArithmetic) {
+  EngineOptions options = TinyEngine::DefaultOptions();
+  options.kv_memory_bytes = 5 * 8192;  // a block is 2 layers * 2 heads * 8 * 16 * 2 * 2 bytes = 2 KiB
+  TinyEngine engine(options);
+  const std::uint64_t block = engine->pool().layout().block_bytes();
+  const std::uint64_t slots = engine->pool().capacity() * 16;
+  const auto message = [&](const GenerationRequest& request) {
+    const Status status = engine->Check(request);
+    return status.ok() ? std::string() : status.error().message;
+  };
+  EXPECT_EQ(message({.prompt = Prompt(10, 1), .max_tokens = slots - 9}), "");
+  const std::string too_big = message({.prompt = Prompt(10, 1), .max_tokens = slots - 8});
+  EXPECT_NE(too_big.find(std::to_string((slots / 16 + 1) * block)), std::string::npos) << too_big;
+  EXPECT_NE(message({.prompt = {}}).find("no tokens"), std::string::npos);
+  EXPECT_NE(message({.prompt = {0, 259}}).find("259"), std::string::npos);
+  EXPECT_NE(message({.prompt = {-1}}).find("-1"), std::string::npos);
+  EXPECT_NE(message({.prompt = Prompt(500, 1), .max_tokens = 13}).find("513"), std::string::npos);
+  EXPECT_NE(message({.prompt = Prompt(1, 1), .max_tokens = ~0ull}).find("context"), std::string::npos);
+  EXPECT_NE(message({.prompt = {1}, .sampling = {.temperature = -1}}).find("temperature"),
+            std::string::npos);
+  EXPECT_NE(message({.prompt = {1}, .top_logprobs = 129}).find("129"), std::string::npos);
+  EXPECT_NE(message({.prompt = {1}, .prompt_logprobs = true}), "");
+}
+
+}  // namespace
+}  // namespace ashlar::engine

@@ -1,0 +1,98 @@
+#include "engine/runner.h"
+
+#include <gtest/gtest.h>
+
+#include <future>
+#include <thread>
+#include <vector>
+
+#include "engine/testing/tiny_engine.h"
+
+namespace ashlar::engine {
+namespace {
+
+// Signals its end to the thread that waits for it.
+class WaitableSink final : public EventSink {
+ public:
+  void OnToken(TokenId token, const TokenLogprobs*) override { tokens.push_back(token); }
+  void OnFinish(FinishReason why, const Usage&, std::string_view) override { finished_.set_value(why); }
+  FinishReason Wait() { return finished_.get_future().get(); }
+  std::vector<TokenId> tokens;
+
+ private:
+  std::promise<FinishReason> finished_;
+};
+
+GenerationRequest Request(std::uint64_t seed, std::uint64_t max_tokens) {
+  return {.prompt = {1, 2, static_cast<TokenId>(seed % 250)},
+          .sampling = {.temperature = 0.7, .seed = seed},
+          .max_tokens = max_tokens};
+}
+
+TEST(EngineRunner, ManyThreadsGetWhatTheyWouldGetAlone) {
+  TinyEngine tiny(TinyEngine::DefaultOptions(), 2);
+  EngineRunner runner(tiny.Take(), tiny.clock(), 1000);
+  const auto tokens_of = [&](std::uint64_t seed) {
+    auto sink = std::make_shared<WaitableSink>();
+    EXPECT_TRUE(runner.Submit(Request(seed, 12), sink).ok());
+    EXPECT_EQ(sink->Wait(), FinishReason::kLength);
+    return sink->tokens;
+  };
+  std::vector<std::vector<TokenId>> alone;
+  for (std::uint64_t seed = 0; seed < 6; ++seed) alone.push_back(tokens_of(seed));
+  std::vector<std::vector<TokenId>> together(6);
+  {
+    std::vector<std::jthread> threads;
+    for (std::uint64_t seed = 0; seed < 6; ++seed) {
+      threads.emplace_back([&, seed] { together[seed] = tokens_of(seed); });
+    }
+  }
+  EXPECT_EQ(together, alone);
+  EXPECT_EQ(runner.stats().running + runner.stats().waiting, 0u);
+}
+
+TEST(EngineRunner, CancelEndsARequest) {
+  TinyEngine tiny;
+  EngineRunner runner(tiny.Take(), tiny.clock(), 10);
+  auto sink = std::make_shared<WaitableSink>();
+  const auto id = runner.Submit(Request(1, 400), sink);
+  ASSERT_TRUE(id.ok());
+  runner.Cancel(*id);
+  EXPECT_EQ(sink->Wait(), FinishReason::kCancelled);
+  runner.Cancel(*id);  // no effect
+}
+
+TEST(EngineRunner, StopCancelsAndRefuses) {
+  TinyEngine tiny;
+  EngineRunner runner(tiny.Take(), tiny.clock(), 100);
+  std::vector<std::shared_ptr<WaitableSink>> sinks;
+  for (std::uint64_t i = 0; i < 20; ++i) {
+    sinks.push_back(std::make_shared<WaitableSink>());
+    ASSERT_TRUE(runner.Submit(Request(i, 400), sinks.back()).ok());
+  }
+  runner.Stop();
+  for (const auto& sink : sinks) EXPECT_EQ(sink->Wait(), FinishReason::kCancelled);
+  const auto refused = runner.Submit(Request(1, 1), std::make_shared<WaitableSink>());
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, ErrorCode::kUnavailable);
+  runner.Stop();
+}
+
+TEST(EngineRunner, AFullQueueRefuses) {
+  TinyEngine tiny;
+  EngineRunner runner(tiny.Take(), tiny.clock(), /*max_waiting=*/0);
+  const auto refused = runner.Submit(Request(1, 1), std::make_shared<WaitableSink>());
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, ErrorCode::kResourceExhausted);
+}
+
+TEST(EngineRunner, InvalidRequestsAreRefusedAtOnce) {
+  TinyEngine tiny;
+  EngineRunner runner(tiny.Take(), tiny.clock(), 10);
+  const auto refused = runner.Submit({.prompt = {}}, std::make_shared<WaitableSink>());
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace ashlar::engine

@@ -1,0 +1,83 @@
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "kernels/exp_polynomial.h"
+#include "kernels/reference/kernels.h"
+#include "kernels/reference/sum16.h"
+
+namespace ashlar::kernels {
+
+float Exp(float x) {
+  if (x < kExpLowest) return 0.0f;
+  if (x > kExpHighest) return std::numeric_limits<float>::infinity();
+  const float shifted = std::fma(x, kExpLog2E, kExpRound);
+  const float n = shifted - kExpRound;
+  float r = std::fma(n, -kExpLn2High, x);
+  r = std::fma(n, -kExpLn2Low, r);
+  float p = std::fma(kExpP4, r, kExpP3);
+  p = std::fma(p, r, kExpP2);
+  p = std::fma(p, r, kExpP1);
+  p = std::fma(p, r, kExpP0);
+  p = std::fma(p, r, 1.0f);
+  p = std::fma(p, r, 1.0f);
+  // The low bits of `shifted` are n; 2^n by its exponent field.
+  const std::uint32_t exponent =
+      std::bit_cast<std::uint32_t>(shifted) - std::bit_cast<std::uint32_t>(kExpRound) + 127;
+  return p * std::bit_cast<float>(exponent << 23);
+}
+
+namespace reference {
+
+float Sum16(const float* v, std::size_t n) {
+  float lanes[16] = {};
+  for (std::size_t i = 0; i < n; ++i) lanes[i % 16] += v[i];
+  return Fold16(lanes);
+}
+
+float Fold16(float* lanes) {
+  for (std::size_t half = 8; half > 0; half /= 2) {
+    for (std::size_t i = 0; i < half; ++i) lanes[i] += lanes[i + half];
+  }
+  return lanes[0];
+}
+
+void RmsNorm(const float* x, const float* weight, float eps, std::size_t n, float* y) {
+  float squares[16] = {};
+  for (std::size_t i = 0; i < n; ++i) squares[i % 16] = std::fma(x[i], x[i], squares[i % 16]);
+  const float mean = Fold16(squares) / static_cast<float>(n);
+  const float scale = 1.0f / std::sqrt(mean + eps);
+  for (std::size_t i = 0; i < n; ++i) y[i] = x[i] * scale * weight[i];
+}
+
+namespace {
+void Rotate(float* a, float* b, float cosine, float sine) {
+  const float old_a = *a;
+  const float old_b = *b;
+  *a = std::fma(old_a, cosine, -(old_b * sine));
+  *b = std::fma(old_a, sine, old_b * cosine);
+}
+}  // namespace
+
+void RopeInterleaved(float* x, const float* cosine, const float* sine, std::size_t pairs) {
+  for (std::size_t i = 0; i < pairs; ++i) Rotate(x + 2 * i, x + 2 * i + 1, cosine[i], sine[i]);
+}
+
+void RopeHalfSplit(float* x, const float* cosine, const float* sine, std::size_t pairs) {
+  for (std::size_t i = 0; i < pairs; ++i) Rotate(x + i, x + i + pairs, cosine[i], sine[i]);
+}
+
+void SiluMul(const float* gate, const float* up, std::size_t n, float* out) {
+  for (std::size_t i = 0; i < n; ++i) out[i] = gate[i] / (1.0f + Exp(-gate[i])) * up[i];
+}
+
+void Add(float* x, const float* y, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) x[i] += y[i];
+}
+
+void Scale(const float* x, float factor, std::size_t n, float* y) {
+  for (std::size_t i = 0; i < n; ++i) y[i] = x[i] * factor;
+}
+
+}  // namespace reference
+}  // namespace ashlar::kernels

@@ -1,0 +1,27 @@
+// The definition of every kernel, in plain C++ one element at a time: what the SIMD tables must
+// equal bit for bit. Also what runs on a processor without fused multiply-add (slowly: std::fma is
+// then software).
+#pragma once
+
+#include "kernels/kernel_set.h"
+
+namespace ashlar::kernels::reference {
+
+void Matmul(const MatmulArgs& args);
+
+void RmsNorm(const float* x, const float* weight, float eps, std::size_t n, float* y);
+void RopeInterleaved(float* x, const float* cosine, const float* sine, std::size_t pairs);
+void RopeHalfSplit(float* x, const float* cosine, const float* sine, std::size_t pairs);
+void SiluMul(const float* gate, const float* up, std::size_t n, float* out);
+void Add(float* x, const float* y, std::size_t n);
+void Scale(const float* x, float factor, std::size_t n, float* y);
+
+void StoreKv(const StoreKvArgs& args);
+void Attend(const AttendArgs& args);
+void Merge(const MergeArgs& args);
+void Finish(const float* acc, const float* sum, std::size_t rows, std::size_t head_dim, float* out,
+            std::size_t out_stride);
+
+const KernelSet& Kernels();
+
+}  // namespace ashlar::kernels::reference

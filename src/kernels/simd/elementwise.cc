@@ -1,0 +1,143 @@
+#include "kernels/simd/targets.h"  // first: says which targets exist
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/simd/elementwise.cc"
+#include "hwy/foreach_target.h"
+#include "kernels/simd/kernels-inl.h"
+#include "kernels/simd/vectors-inl.h"
+
+#if ASHLAR_SIMD_TARGET
+#include <cmath>
+
+HWY_BEFORE_NAMESPACE();
+namespace ashlar::kernels::HWY_NAMESPACE {
+
+void RmsNorm(const float* x, const float* weight, float eps, std::size_t n, float* y) {
+  const D d;
+  V squares[kVectorsPer16];
+  for (V& v : squares) v = hn::Zero(d);
+  for (std::size_t begin = 0; begin < n; begin += 16) {
+    for (std::size_t h = 0; h < kVectorsPer16; ++h) {
+      const std::size_t i = begin + h * kLanes;
+      // Missing elements are +0: fma(0, 0, sum) leaves a sum of squares as it is.
+      const V v = i < n ? LoadFirst(d, x + i, n - i) : hn::Zero(d);
+      squares[h] = hn::MulAdd(v, v, squares[h]);
+    }
+  }
+  const float mean = Fold16(squares) / static_cast<float>(n);
+  const float scale = 1.0f / std::sqrt(mean + eps);
+  for (std::size_t i = 0; i < n; i += kLanes) {
+    const V scaled = hn::Mul(LoadFirst(d, x + i, n - i), hn::Set(d, scale));
+    StoreFirst(hn::Mul(scaled, LoadFirst(d, weight + i, n - i)), d, y + i, n - i);
+  }
+}
+
+namespace {
+
+struct Pair {
+  V a;
+  V b;
+};
+HWY_INLINE Pair Rotate(V a, V b, V cosine, V sine) {
+  return {hn::MulSub(a, cosine, hn::Mul(b, sine)), hn::MulAdd(a, sine, hn::Mul(b, cosine))};
+}
+
+}  // namespace
+
+void RopeInterleaved(float* x, const float* cosine, const float* sine, std::size_t pairs) {
+  const D d;
+  std::size_t i = 0;
+  for (; i + kLanes <= pairs; i += kLanes) {
+    V a;
+    V b;
+    hn::LoadInterleaved2(d, x + 2 * i, a, b);
+    const Pair rotated = Rotate(a, b, hn::LoadU(d, cosine + i), hn::LoadU(d, sine + i));
+    hn::StoreInterleaved2(rotated.a, rotated.b, d, x + 2 * i);
+  }
+  if (i == pairs) return;
+  const std::size_t rest = pairs - i;
+  alignas(64) float a[16] = {};
+  alignas(64) float b[16] = {};
+  for (std::size_t j = 0; j < rest; ++j) {
+    a[j] = x[2 * (i + j)];
+    b[j] = x[2 * (i + j) + 1];
+  }
+  const Pair rotated = Rotate(hn::Load(d, a), hn::Load(d, b), LoadFirst(d, cosine + i, rest),
+                              LoadFirst(d, sine + i, rest));
+  hn::Store(rotated.a, d, a);
+  hn::Store(rotated.b, d, b);
+  for (std::size_t j = 0; j < rest; ++j) {
+    x[2 * (i + j)] = a[j];
+    x[2 * (i + j) + 1] = b[j];
+  }
+}
+
+void RopeHalfSplit(float* x, const float* cosine, const float* sine, std::size_t pairs) {
+  const D d;
+  for (std::size_t i = 0; i < pairs; i += kLanes) {
+    const std::size_t rest = pairs - i;
+    const Pair rotated = Rotate(LoadFirst(d, x + i, rest), LoadFirst(d, x + pairs + i, rest),
+                                LoadFirst(d, cosine + i, rest), LoadFirst(d, sine + i, rest));
+    StoreFirst(rotated.a, d, x + i, rest);
+    StoreFirst(rotated.b, d, x + pairs + i, rest);
+  }
+}
+
+void SiluMul(const float* gate, const float* up, std::size_t n, float* out) {
+  const D d;
+  for (std::size_t i = 0; i < n; i += kLanes) {
+    const V g = LoadFirst(d, gate + i, n - i);
+    const V silu = hn::Div(g, hn::Add(hn::Set(d, 1.0f), ExpOf(hn::Neg(g))));
+    StoreFirst(hn::Mul(silu, LoadFirst(d, up + i, n - i)), d, out + i, n - i);
+  }
+}
+
+void Add(float* x, const float* y, std::size_t n) {
+  const D d;
+  for (std::size_t i = 0; i < n; i += kLanes) {
+    StoreFirst(hn::Add(LoadFirst(d, x + i, n - i), LoadFirst(d, y + i, n - i)), d, x + i, n - i);
+  }
+}
+
+void Scale(const float* x, float factor, std::size_t n, float* y) {
+  const D d;
+  for (std::size_t i = 0; i < n; i += kLanes) {
+    StoreFirst(hn::Mul(LoadFirst(d, x + i, n - i), hn::Set(d, factor)), d, y + i, n - i);
+  }
+}
+
+void Merge(const MergeArgs& args) {
+  const D d;
+  for (std::size_t r = 0; r < args.rows; ++r) {
+    const float max = args.from_max[r] > args.max[r] ? args.from_max[r] : args.max[r];
+    const V a = ExpOf(hn::Set(d, args.max[r] - max));
+    const V b = ExpOf(hn::Set(d, args.from_max[r] - max));
+    args.max[r] = max;
+    args.sum[r] = args.sum[r] * hn::GetLane(a) + args.from_sum[r] * hn::GetLane(b);
+    float* acc = args.acc + r * args.head_dim;
+    const float* from = args.from_acc + r * args.head_dim;
+    for (std::size_t c = 0; c < args.head_dim; c += kLanes) {
+      const std::size_t rest = args.head_dim - c;
+      const V old_part = hn::Mul(LoadFirst(d, acc + c, rest), a);
+      const V new_part = hn::Mul(LoadFirst(d, from + c, rest), b);
+      StoreFirst(hn::Add(old_part, new_part), d, acc + c, rest);
+    }
+  }
+}
+
+void Finish(const float* acc, const float* sum, std::size_t rows, std::size_t head_dim, float* out,
+            std::size_t out_stride) {
+  const D d;
+  for (std::size_t r = 0; r < rows; ++r) {
+    const V divisor = hn::Set(d, sum[r]);
+    for (std::size_t c = 0; c < head_dim; c += kLanes) {
+      const std::size_t rest = head_dim - c;
+      const V v = LoadFirst(d, acc + r * head_dim + c, rest);
+      StoreFirst(hn::Div(v, divisor), d, out + r * out_stride + c, rest);
+    }
+  }
+}
+
+}  // namespace ashlar::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif  // ASHLAR_SIMD_TARGET

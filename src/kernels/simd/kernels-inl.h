@@ -1,0 +1,34 @@
+// The kernels of one SIMD target, declared; the files of this folder define them.
+#include "hwy/highway.h"
+#include "kernels/kernel_set.h"
+#include "kernels/simd/targets.h"
+
+#if defined(ASHLAR_KERNELS_SIMD_KERNELS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef ASHLAR_KERNELS_SIMD_KERNELS_INL_H_
+#undef ASHLAR_KERNELS_SIMD_KERNELS_INL_H_
+#else
+#define ASHLAR_KERNELS_SIMD_KERNELS_INL_H_
+#endif
+
+#if ASHLAR_SIMD_TARGET
+namespace ashlar::kernels::HWY_NAMESPACE {
+
+void Matmul(const MatmulArgs& args);
+
+void RmsNorm(const float* x, const float* weight, float eps, std::size_t n, float* y);
+void RopeInterleaved(float* x, const float* cosine, const float* sine, std::size_t pairs);
+void RopeHalfSplit(float* x, const float* cosine, const float* sine, std::size_t pairs);
+void SiluMul(const float* gate, const float* up, std::size_t n, float* out);
+void Add(float* x, const float* y, std::size_t n);
+void Scale(const float* x, float factor, std::size_t n, float* y);
+
+void StoreKv(const StoreKvArgs& args);
+void Attend(const AttendArgs& args);
+void Merge(const MergeArgs& args);
+void Finish(const float* acc, const float* sum, std::size_t rows, std::size_t head_dim, float* out,
+            std::size_t out_stride);
+
+}  // namespace ashlar::kernels::HWY_NAMESPACE
+#endif  // ASHLAR_SIMD_TARGET
+
+#endif  // toggle

@@ -1,0 +1,46 @@
+#include "kv/arena.h"
+
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "base/byte_size.h"
+
+namespace ashlar::kv {
+
+Result<Arena> Arena::Create(std::size_t bytes) {
+  if (bytes == 0) return MakeError(ErrorCode::kInvalidArgument, "a KV arena of 0 bytes");
+  void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (data == MAP_FAILED) {
+    return MakeError(
+        ErrorCode::kResourceExhausted,
+        "the system refused {} ({} bytes) for the KV arena: {}; give a smaller --kv-memory",
+        FormatByteSize(bytes), bytes, std::strerror(errno));
+  }
+  // A wish: without huge pages everything works, with more TLB misses.
+  (void)madvise(data, bytes, MADV_HUGEPAGE);
+  return Arena(static_cast<std::byte*>(data), bytes);
+}
+
+Arena::Arena(Arena&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+
+Arena& Arena::operator=(Arena&& other) noexcept {
+  if (this != &other) {
+    Release();
+    data_ = std::exchange(other.data_, nullptr);
+    bytes_ = std::exchange(other.bytes_, 0);
+  }
+  return *this;
+}
+
+Arena::~Arena() { Release(); }
+
+void Arena::Release() {
+  if (data_ != nullptr) munmap(data_, bytes_);
+}
+
+}  // namespace ashlar::kv

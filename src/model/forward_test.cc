@@ -1,0 +1,215 @@
+#include "model/forward.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "gguf/model_file.h"
+#include "kv/block_pool.h"
+#include "kv/block_table.h"
+#include "model/testing/tiny_model.h"
+
+namespace ashlar::model {
+namespace {
+
+using Logits = std::vector<float>;
+
+// One tiny model in memory, with everything needed to run it.
+class Fixture {
+ public:
+  explicit Fixture(const TinyModelOptions& options)
+      : bytes_(MakeTinyModel(options).Build()),
+        file_(std::make_unique<gguf::ModelFile>(*gguf::ModelFile::Parse(bytes_, "tiny"))) {
+    ThreadPool pool(1);
+    auto model = Model::Load(*file_, pool, nullptr);
+    EXPECT_TRUE(model.ok()) << model.error().message;
+    model_ = *std::move(model);
+  }
+  const Model& model() const { return *model_; }
+
+ private:
+  std::vector<std::byte> bytes_;
+  std::unique_ptr<gguf::ModelFile> file_;
+  std::unique_ptr<const Model> model_;
+};
+
+// How a computation is carried out; nothing here may change a bit of the result.
+struct Recipe {
+  std::size_t threads = 1;
+  std::uint32_t block_tokens = 16;
+  DType codec = DType::kF32;
+  std::size_t max_tokens = 1024;
+  kernels::Isa isa = kernels::BestIsa();
+};
+
+class Machine {
+ public:
+  Machine(const Model& model, const Recipe& recipe)
+      : pool_(recipe.threads),
+        blocks_(*kv::BlockPool::Create(*kv::KvLayout::Create({.layers = model.config().layers,
+                                                              .kv_heads = model.config().kv_heads,
+                                                              .head_dim = model.config().head_dim,
+                                                              .codec = recipe.codec,
+                                                              .block_tokens = recipe.block_tokens}),
+                                       64 << 20)),
+        forward_(model, blocks_.layout(), kernels::KernelsFor(recipe.isa), pool_, recipe.max_tokens) {}
+
+  kv::BlockTable NewTable(std::uint64_t tokens) {
+    return kv::BlockTable(blocks_, *blocks_.Reserve(blocks_.layout().BlocksNeeded(tokens)));
+  }
+
+  struct Part {
+    kv::BlockTable* table;
+    std::span<const TokenId> tokens;
+  };
+  // One step; appends the logits of every token to out[part].
+  void Step(std::span<const Part> parts, std::vector<std::vector<Logits>>& out) {
+    std::vector<Chunk> chunks;
+    for (const Part& part : parts) {
+      part.table->Prepare(part.tokens.size());
+      chunks.push_back({.tokens = part.tokens,
+                        .position = part.table->tokens(),
+                        .blocks = part.table->addresses(),
+                        .logits = LogitRows::kAll});
+    }
+    forward_.Run(chunks, [&](std::size_t chunk, std::size_t, std::span<const float> logits) {
+      out[chunk].emplace_back(logits.begin(), logits.end());
+    });
+    for (const Part& part : parts) part.table->Commit(part.tokens.size());
+  }
+
+  // The logits of all tokens of one sequence, computed alone, `chunk` tokens a step.
+  std::vector<Logits> RunAlone(std::span<const TokenId> tokens, std::size_t chunk) {
+    kv::BlockTable table = NewTable(tokens.size());
+    std::vector<std::vector<Logits>> out(1);
+    for (std::size_t at = 0; at < tokens.size(); at += chunk) {
+      const Part part = {&table, tokens.subspan(at, std::min(chunk, tokens.size() - at))};
+      Step({&part, 1}, out);
+    }
+    return out[0];
+  }
+
+ private:
+  ThreadPool pool_;
+  kv::BlockPool blocks_;
+  ForwardPass forward_;
+};
+
+std::vector<TokenId> RandomTokens(std::size_t count, std::uint32_t seed) {
+  std::mt19937 random(seed);
+  std::vector<TokenId> tokens(count);
+  for (TokenId& token : tokens) token = static_cast<TokenId>(random() % kTinyVocab);
+  return tokens;
+}
+
+class EveryTinyModel : public testing::TestWithParam<NamedTinyModel> {};
+
+// Principle 2 for each architecture option: chunking, threads, block size and ISA change no bit.
+TEST_P(EveryTinyModel, HowItIsComputedChangesNoBit) {
+  const Fixture fixture(GetParam().options);
+  const std::vector<TokenId> tokens = RandomTokens(70, 3);
+  const std::vector<Logits> expected = Machine(fixture.model(), {}).RunAlone(tokens, tokens.size());
+  ASSERT_EQ(expected.size(), tokens.size());
+  for (const float logit : expected.back()) ASSERT_TRUE(std::isfinite(logit));
+  EXPECT_EQ(Machine(fixture.model(), {}).RunAlone(tokens, 1), expected);
+  EXPECT_EQ(Machine(fixture.model(), {.threads = 2}).RunAlone(tokens, 7), expected);
+  EXPECT_EQ(Machine(fixture.model(), {.threads = 3, .block_tokens = 64}).RunAlone(tokens, 32), expected);
+  // Fewer tokens: the reference kernels are slow.
+  const std::vector<Logits> first(expected.begin(), expected.begin() + 5);
+  for (const kernels::Isa isa : kernels::RunnableIsas()) {
+    EXPECT_EQ(Machine(fixture.model(), {.isa = isa}).RunAlone(std::span(tokens).first(5), 4), first)
+        << kernels::NameOf(isa);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Options, EveryTinyModel, testing::ValuesIn(AllTinyModels()),
+                         [](const auto& param_info) {
+                           std::string name(param_info.param.name);
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+class EveryCodec : public testing::TestWithParam<DType> {};
+
+// Long enough for three softmax segments, so that merges and split decode are on the path.
+TEST_P(EveryCodec, LongSequencesAreTheSameInChunksOnThreadsAndInBatches) {
+  const Fixture fixture(TinyModelOptions{.hidden = 64, .feed_forward = 96, .heads = 6, .kv_heads = 3,
+                                         .head_dim = 16, .rope_dims = 16});
+  const std::vector<TokenId> tokens = RandomTokens(600, 5);
+  const Recipe base = {.codec = GetParam()};
+  const auto expected = Machine(fixture.model(), base).RunAlone(tokens, tokens.size());
+  for (const std::size_t chunk : {1, 7, 32, 1000}) {
+    for (const std::size_t threads : {1, 2}) {
+      Recipe recipe = base;
+      recipe.threads = threads;
+      EXPECT_EQ(Machine(fixture.model(), recipe).RunAlone(tokens, chunk), expected)
+          << chunk << " tokens a step, " << threads << " threads";
+    }
+  }
+
+  // Eight sequences of different lengths in one batch: prefills beside decodes.
+  constexpr std::size_t kBatch = 8;
+  Recipe recipe = base;
+  recipe.threads = 2;
+  Machine machine(fixture.model(), recipe);
+  std::vector<std::vector<TokenId>> sequences(kBatch);
+  std::vector<std::unique_ptr<kv::BlockTable>> tables;
+  for (std::size_t i = 0; i < kBatch; ++i) {
+    sequences[i] = i == 3 ? tokens : RandomTokens(30 + 71 * i, static_cast<std::uint32_t>(100 + i));
+    tables.push_back(std::make_unique<kv::BlockTable>(machine.NewTable(sequences[i].size())));
+  }
+  std::vector<std::vector<Logits>> results(kBatch);
+  std::mt19937 random(17);
+  for (;;) {
+    std::vector<Machine::Part> parts;
+    std::vector<std::size_t> who;
+    for (std::size_t i = 0; i < kBatch; ++i) {
+      const std::size_t rest = sequences[i].size() - tables[i]->tokens();
+      if (rest == 0) continue;
+      const std::size_t count = std::min<std::size_t>(rest, random() % 2 == 0 ? 1 : 1 + random() % 90);
+      parts.push_back({tables[i].get(), std::span(sequences[i]).subspan(tables[i]->tokens(), count)});
+      who.push_back(i);
+    }
+    if (parts.empty()) break;
+    std::vector<std::vector<Logits>> step(parts.size());
+    machine.Step(parts, step);
+    for (std::size_t i = 0; i < who.size(); ++i) {
+      std::move(step[i].begin(), step[i].end(), std::back_inserter(results[who[i]]));
+    }
+  }
+  EXPECT_EQ(results[3], expected);
+  for (std::size_t i = 0; i < kBatch; ++i) {
+    EXPECT_EQ(results[i], Machine(fixture.model(), base).RunAlone(sequences[i], sequences[i].size()));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Codecs, EveryCodec,
+                         testing::Values(DType::kF32, DType::kF16, DType::kBF16));
+
+TEST(Forward, CodecsDifferAndStayClose) {
+  const Fixture fixture(TinyModelOptions{});
+  const std::vector<TokenId> tokens = RandomTokens(40, 9);
+  const Logits exact = Machine(fixture.model(), {.codec = DType::kF32}).RunAlone(tokens, 40).back();
+  for (const auto& [codec, tolerance] : std::map<DType, float>{{DType::kF16, 0.02f},
+                                                               {DType::kBF16, 0.2f}}) {
+    const Logits rounded = Machine(fixture.model(), {.codec = codec}).RunAlone(tokens, 40).back();
+    EXPECT_NE(rounded, exact);  // a codec that changes nothing would not be stored
+    for (std::size_t i = 0; i < exact.size(); ++i) ASSERT_NEAR(rounded[i], exact[i], tolerance);
+  }
+}
+
+TEST(Forward, LastRowOnlyGivesTheSameRowAsAll) {
+  const Fixture fixture(TinyModelOptions{});
+  const std::vector<TokenId> tokens = RandomTokens(20, 1);
+  Machine machine(fixture.model(), {});
+  const auto all = machine.RunAlone(tokens, 20);
+  EXPECT_EQ(machine.RunAlone(std::span(tokens).first(10), 10).back(), all[9]);  // causal
+}
+
+}  // namespace
+}  // namespace ashlar::model

@@ -1,0 +1,169 @@
+#include "model/sampler.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <random>
+
+namespace ashlar::model {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+TokenId SampleOnce(std::vector<float> logits, const SamplingParams& params,
+                   const TokenHistory& history = TokenHistory({}), std::uint64_t position = 0) {
+  Sampler sampler(logits.size());
+  return sampler.Sample(logits, params, history, position);
+}
+
+// How often each token is drawn at positions 0 .. draws-1.
+std::map<TokenId, int> Histogram(const std::vector<float>& logits, const SamplingParams& params,
+                                 int draws) {
+  Sampler sampler(logits.size());
+  const TokenHistory history({});
+  std::map<TokenId, int> counts;
+  for (int i = 0; i < draws; ++i) {
+    ++counts[sampler.Sample(logits, params, history, static_cast<std::uint64_t>(i))];
+  }
+  return counts;
+}
+
+TEST(Sampler, GreedyTakesTheLargestAndTheLowestIdAmongEquals) {
+  const SamplingParams greedy = {.temperature = 0};
+  EXPECT_EQ(SampleOnce({1, 3, 2}, greedy), 1);
+  EXPECT_EQ(SampleOnce({1, 3, 3}, greedy), 1);
+  EXPECT_EQ(SampleOnce({kNan, 1, kNan, 2}, greedy), 3);
+  EXPECT_EQ(SampleOnce({-kInfinity, -kInfinity}, greedy), 0);
+}
+
+TEST(Sampler, DrawsFollowTheDistribution) {
+  const std::vector<float> logits = {std::log(1.0f), std::log(2.0f), std::log(5.0f), -kInfinity};
+  const auto counts = Histogram(logits, {.temperature = 1.0, .seed = 5}, 8000);
+  EXPECT_NEAR(counts.at(0), 1000, 120);
+  EXPECT_NEAR(counts.at(1), 2000, 160);
+  EXPECT_NEAR(counts.at(2), 5000, 180);
+  EXPECT_FALSE(counts.contains(3));
+  // At temperature 1/2 the weights are squared: 1, 4, 25.
+  const auto sharper = Histogram(logits, {.temperature = 0.5, .seed = 5}, 3000);
+  EXPECT_NEAR(sharper.at(2), 2500, 90);
+}
+
+TEST(Sampler, ADrawIsAFunctionOfSeedAndPosition) {
+  std::vector<float> logits(50, 0.0f);
+  const SamplingParams params = {.temperature = 1.0, .seed = 42};
+  std::vector<TokenId> forward, backward;
+  Sampler sampler(logits.size());
+  const TokenHistory history({});
+  for (std::uint64_t p = 0; p < 40; ++p) forward.push_back(sampler.Sample(logits, params, history, p));
+  for (std::uint64_t p = 40; p-- > 0;) backward.push_back(sampler.Sample(logits, params, history, p));
+  std::reverse(backward.begin(), backward.end());
+  EXPECT_EQ(forward, backward);
+  SamplingParams other = params;
+  other.seed = 43;
+  std::vector<TokenId> different;
+  for (std::uint64_t p = 0; p < 40; ++p) different.push_back(sampler.Sample(logits, other, history, p));
+  EXPECT_NE(forward, different);
+}
+
+TEST(Sampler, TopKTopPAndMinPKeepWhatTheySay) {
+  const std::vector<float> logits = {std::log(0.1f), std::log(0.5f), std::log(0.25f), std::log(0.15f)};
+  const auto kept = [&](const SamplingParams& params) {
+    std::vector<TokenId> tokens;
+    for (const auto& [token, count] : Histogram(logits, params, 2000)) tokens.push_back(token);
+    return tokens;
+  };
+  EXPECT_EQ(kept({}), (std::vector<TokenId>{0, 1, 2, 3}));
+  EXPECT_EQ(kept({.top_k = 1}), (std::vector<TokenId>{1}));
+  EXPECT_EQ(kept({.top_k = 3}), (std::vector<TokenId>{1, 2, 3}));
+  EXPECT_EQ(kept({.top_k = 99}), (std::vector<TokenId>{0, 1, 2, 3}));
+  EXPECT_EQ(kept({.top_p = 0.49}), (std::vector<TokenId>{1}));
+  EXPECT_EQ(kept({.top_p = 0.7}), (std::vector<TokenId>{1, 2}));
+  EXPECT_EQ(kept({.top_p = 1e-9}), (std::vector<TokenId>{1}));
+  EXPECT_EQ(kept({.min_p = 0.4}), (std::vector<TokenId>{1, 2}));
+  EXPECT_EQ(kept({.min_p = 1.0}), (std::vector<TokenId>{1}));
+  EXPECT_EQ(kept({.top_k = 3, .min_p = 0.4}), (std::vector<TokenId>{1, 2}));
+}
+
+TEST(Sampler, PenaltiesCountWhatTheyShould) {
+  const std::vector<TokenId> prompt = {0};
+  TokenHistory history(prompt);
+  history.Add(1);
+  history.Add(1);
+  const SamplingParams greedy = {.temperature = 0};
+  const auto with = [&](auto change, std::vector<float> logits) {
+    SamplingParams params = greedy;
+    change(params);
+    return SampleOnce(std::move(logits), params, history);
+  };
+  // Repetition: prompt and completion; divides positive logits, multiplies negative ones.
+  const auto repetition = [](SamplingParams& p) { p.repetition_penalty = 2.0; };
+  EXPECT_EQ(with(repetition, {3.0f, 3.0f, 1.6f}), 2);
+  EXPECT_EQ(with(repetition, {-1.0f, -1.0f, -1.9f}), 2);
+  EXPECT_EQ(with(repetition, {3.0f, 3.0f, 1.4f}), 0);
+  // Presence: the completion only, once.
+  const auto presence = [](SamplingParams& p) { p.presence_penalty = 1.0; };
+  EXPECT_EQ(with(presence, {2.0f, 2.5f, 0.0f}), 0);
+  EXPECT_EQ(with(presence, {1.0f, 2.5f, 0.0f}), 1);
+  // Frequency: per occurrence.
+  const auto frequency = [](SamplingParams& p) { p.frequency_penalty = 1.0; };
+  EXPECT_EQ(with(frequency, {1.0f, 2.5f, 0.0f}), 0);
+  EXPECT_EQ(with(frequency, {0.4f, 2.5f, 0.0f}), 1);
+}
+
+TEST(Sampler, LogitBiasForbidsAndForces) {
+  EXPECT_EQ(SampleOnce({5, 1, 0}, {.temperature = 0, .logit_bias = {{0, -100.0f}}}), 1);
+  EXPECT_EQ(SampleOnce({5, 1, 0}, {.temperature = 0, .logit_bias = {{2, 100.0f}}}), 2);
+}
+
+TEST(Sampler, ValidateNamesFieldValueAndRange) {
+  const auto message = [](const SamplingParams& params) {
+    const Status status = Validate(params, 10);
+    return status.ok() ? std::string() : status.error().message;
+  };
+  EXPECT_EQ(message({}), "");
+  EXPECT_EQ(message({.temperature = 0}), "");
+  EXPECT_EQ(message({.temperature = -0.1}), "temperature is -0.1; it must be 0 to 100");
+  EXPECT_NE(message({.temperature = std::nan("")}), "");
+  EXPECT_NE(message({.top_p = 0.0}), "");
+  EXPECT_NE(message({.top_p = 1.01}), "");
+  EXPECT_NE(message({.min_p = -1}), "");
+  EXPECT_NE(message({.repetition_penalty = 0}), "");
+  EXPECT_NE(message({.presence_penalty = 2.1}), "");
+  EXPECT_NE(message({.frequency_penalty = -2.1}), "");
+  EXPECT_EQ(message({.logit_bias = {{9, 1.0f}}}), "");
+  EXPECT_NE(message({.logit_bias = {{10, 1.0f}}}).find("0 to 9"), std::string::npos);
+  EXPECT_NE(message({.logit_bias = {{0, 101.0f}}}), "");
+}
+
+TEST(Logprobs, AreNormalisedAndOrdered) {
+  std::mt19937 random(3);
+  std::normal_distribution<float> normal(0, 3);
+  std::vector<float> logits(300);
+  for (float& logit : logits) logit = std::round(normal(random) * 4) / 4;  // ties happen
+  const double log_sum = LogSumExp(logits);
+  double mass = 0;
+  for (const float logit : logits) mass += std::exp(logit - log_sum);
+  EXPECT_NEAR(mass, 1.0, 1e-9);
+
+  std::vector<TokenId> order(logits.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<TokenId>(i);
+  std::stable_sort(order.begin(), order.end(), [&](TokenId a, TokenId b) {
+    return logits[static_cast<std::size_t>(a)] > logits[static_cast<std::size_t>(b)];
+  });
+  for (const std::size_t count : {0u, 1u, 20u, 300u, 400u}) {
+    const auto top = TopLogprobs(logits, count, log_sum);
+    ASSERT_EQ(top.size(), std::min<std::size_t>(count, logits.size()));
+    for (std::size_t i = 0; i < top.size(); ++i) {
+      EXPECT_EQ(top[i].first, order[i]);
+      EXPECT_FLOAT_EQ(top[i].second,
+                      static_cast<float>(logits[static_cast<std::size_t>(order[i])] - log_sum));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ashlar::model

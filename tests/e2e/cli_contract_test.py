@@ -1,0 +1,260 @@
+#!/usr/bin/env python3
+"""What scripts rely on: exit codes, what stands on stdout, and errors that say what to do.
+
+cli_contract_test.py --binary build/release/bin/ashlar --model MODEL.gguf
+"""
+
+import json
+import shutil
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import ashlar_cli
+
+ARGS = None  # set by main()
+
+OK, FAILED, USAGE = 0, 1, 2
+PROMPT = "The capital of France is"
+
+
+class CliContractTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.ashlar = ashlar_cli.Ashlar(ARGS.binary)
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="ashlar-cli-")
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+    def run_prompt(self, *arguments, model=None):
+        return self.ashlar.call(
+            "run", "--model", model or ARGS.model, "--prompt", PROMPT, *arguments
+        )
+
+    def assert_refused(self, outcome, code, *mentions):
+        self.assertEqual(outcome.code, code, outcome.stderr)
+        self.assertEqual(outcome.stdout, "")
+        self.assertLess(len(outcome.stderr), 4000, "an error is a message, not a dump")
+        for words in mentions:
+            self.assertIn(words.lower(), outcome.stderr.lower())
+
+    # stdout and JSON
+
+    def test_json_is_one_object_and_nothing_else(self):
+        outcome = self.run_prompt("--json", "--max-tokens", "5", "--temperature", "0")
+        self.assertEqual(outcome.code, OK, outcome.stderr)
+        report = json.loads(outcome.stdout)  # refuses anything beside one value
+        self.assertIsInstance(report, dict)
+        self.assertEqual(outcome.stdout.count("\n"), 1)
+        kinds = {
+            "text": str,
+            "token_ids": list,
+            "prompt_tokens": int,
+            "cached_tokens": int,
+            "completion_tokens": int,
+            "finish_reason": str,
+            "ttft_ms": (int, float),
+            "prefill_tokens_per_s": (int, float),
+            "decode_tokens_per_s": (int, float),
+        }
+        for name, kind in kinds.items():
+            self.assertIsInstance(report.get(name), kind, name)
+        self.assertEqual(report["completion_tokens"], 5)
+        self.assertEqual(len(report["token_ids"]), 5)
+        self.assertEqual(report["finish_reason"], "length")
+        self.assertIn("Paris", report["text"])
+
+    def test_json_accounts_for_the_cache(self):
+        # SmolLM2-135M: 30 layers x 3 kv heads x 64 x (K and V) = 11,520 elements a token.
+        for codec, bytes_per_token in (("f32", 46080), ("f16", 23040), ("bf16", 23040)):
+            outcome = self.run_prompt(
+                "--json", "--max-tokens", "2", "--kv-codec", codec, "--block-tokens", "16"
+            )
+            self.assertEqual(outcome.code, OK, outcome.stderr)
+            kv = json.loads(outcome.stdout)["kv"]
+            self.assertEqual((kv["codec"], kv["block_tokens"]), (codec, 16))
+            self.assertEqual(kv["bytes_per_token"], bytes_per_token)
+            self.assertEqual(kv["bytes_used"] % (16 * bytes_per_token), 0)
+            self.assertGreater(kv["bytes_used"], 0)
+            self.assertGreaterEqual(kv["bytes_reserved"], kv["bytes_used"])
+
+    def test_without_json_stdout_is_the_text(self):
+        outcome = self.run_prompt("--max-tokens", "5", "--temperature", "0")
+        self.assertEqual(outcome.code, OK, outcome.stderr)
+        self.assertIn("Paris", outcome.stdout)
+        self.assertNotIn("tokens/s", outcome.stdout)
+
+    def test_greedy_runs_repeat(self):
+        texts = {
+            self.run_prompt("--max-tokens", "8", "--temperature", "0").stdout for _ in range(2)
+        }
+        self.assertEqual(len(texts), 1)
+
+    def test_seeded_runs_repeat_and_seeds_matter(self):
+        def tokens(seed):
+            outcome = self.run_prompt(
+                "--json", "--max-tokens", "16", "--temperature", "1.5", "--seed", seed
+            )
+            self.assertEqual(outcome.code, OK, outcome.stderr)
+            return json.loads(outcome.stdout)["token_ids"]
+
+        self.assertEqual(tokens("11"), tokens("11"))
+        self.assertNotEqual(tokens("11"), tokens("12"))
+
+    # usage
+
+    def test_help_is_a_success(self):
+        for command in ((), ("run",), ("serve",), ("inspect",)):
+            outcome = self.ashlar.call(*command, "--help")
+            self.assertEqual(outcome.code, OK, outcome.stderr)
+            self.assertTrue(outcome.stdout.strip())
+
+    def test_version_is_a_success(self):
+        outcome = self.ashlar.call("--version")
+        self.assertEqual(outcome.code, OK, outcome.stderr)
+        self.assertRegex(outcome.stdout, r"\d+\.\d+\.\d+")
+
+    def test_no_command_is_a_usage_error(self):
+        self.assertEqual(self.ashlar.call().code, USAGE)
+
+    def test_unknown_command_is_a_usage_error(self):
+        self.assert_refused(self.ashlar.call("frobnicate"), USAGE, "frobnicate")
+
+    def test_unknown_flag_is_a_usage_error(self):
+        self.assert_refused(self.run_prompt("--no-such-flag"), USAGE, "--no-such-flag")
+
+    def test_bad_values_are_usage_errors_that_name_the_value(self):
+        for flag, value in (
+            ("--isa", "mmx"),
+            ("--kv-codec", "q17"),
+            ("--block-tokens", "7"),
+            ("--prefill-chunk", "0"),
+            ("--threads", "-3"),
+            ("--threads", "many"),
+            ("--max-tokens", "lots"),
+            ("--temperature", "-1"),
+            ("--temperature", "nan"),
+            ("--top-p", "1.5"),
+            ("--kv-memory", "12 parsecs"),
+        ):
+            with self.subTest(flag=flag, value=value):
+                self.assert_refused(self.run_prompt(f"{flag}={value}"), USAGE, value)
+
+    # models
+
+    def test_missing_model_names_the_path(self):
+        path = self.folder / "nothing-here.gguf"
+        self.assert_refused(self.run_prompt(model=path), FAILED, str(path))
+
+    def test_folder_as_model_is_refused(self):
+        self.assert_refused(self.run_prompt(model=self.folder), FAILED, str(self.folder))
+
+    def test_file_of_another_kind_is_refused(self):
+        path = self.folder / "letter.gguf"
+        path.write_text("Dear reader, this is not a model.\n" * 100)
+        self.assert_refused(self.run_prompt(model=path), FAILED, str(path), "gguf")
+
+    def test_empty_file_is_refused(self):
+        path = self.folder / "empty.gguf"
+        path.touch()
+        self.assert_refused(self.run_prompt(model=path), FAILED, str(path))
+
+    def test_truncated_model_is_refused(self):
+        # Inside the header, the metadata, the tensor directory or the data, and one byte short.
+        whole = Path(ARGS.model).stat().st_size
+        for size in (3, 20, 5_000, 1_000_000, 50_000_000, whole - 1):
+            with self.subTest(size=size):
+                path = self.folder / f"first-{size}.gguf"
+                with open(ARGS.model, "rb") as source, open(path, "wb") as target:
+                    target.write(source.read(size))
+                self.assert_refused(self.run_prompt("--json", model=path), FAILED, str(path))
+                path.unlink()
+
+    def test_damaged_metadata_is_refused(self):
+        path = self.folder / "damaged.gguf"
+        shutil.copyfile(ARGS.model, path)
+        with open(path, "r+b") as file:
+            file.seek(8)
+            file.write(b"\xff" * 16)  # tensor and metadata counts of 2^64 - 1
+        self.assert_refused(self.run_prompt(model=path), FAILED, str(path))
+
+    # prompts
+
+    def test_bad_prompt_ids_are_refused(self):
+        path = self.folder / "ids.json"
+        for text in (
+            "",
+            "[",
+            "{}",
+            "[1.5]",
+            "[-1]",
+            "[49152]",
+            "[99999999999999999999]",
+            '["a"]',
+            "[]",
+        ):
+            with self.subTest(text=text):
+                path.write_text(text)
+                outcome = self.ashlar.call(
+                    "run", "--model", ARGS.model, "--prompt-ids", path, "--max-tokens", "1"
+                )
+                self.assertIn(outcome.code, (FAILED, USAGE), outcome.stderr)
+                self.assertEqual(outcome.stdout, "")
+                self.assertTrue(outcome.stderr.strip())
+
+    def test_unwritable_logits_file_is_refused(self):
+        path = self.folder / "no" / "such" / "folder" / "logits.f32"
+        self.assert_refused(
+            self.run_prompt("--max-tokens", "0", "--logits-out", path), FAILED, str(path)
+        )
+
+    # inspect
+
+    def test_inspect_json_tells_geometry(self):
+        outcome = self.ashlar.call("inspect", "--json", ARGS.model)
+        self.assertEqual(outcome.code, OK, outcome.stderr)
+        report = json.loads(outcome.stdout)
+        found = flatten(report)
+        for name, value in (
+            ("layers", 30),
+            ("heads", 9),
+            ("kv_heads", 3),
+            ("head_dim", 64),
+            ("vocab_size", 49152),
+        ):
+            self.assertIn(value, found.get(name, []), f"{name} in {outcome.stdout[:2000]}")
+        self.assertIn(23040, sum(found.values(), []))  # KV bytes a token in f16
+
+    def test_inspect_refuses_what_is_no_model(self):
+        path = self.folder / "letter.gguf"
+        path.write_text("Dear reader")
+        self.assert_refused(self.ashlar.call("inspect", "--json", path), FAILED, str(path))
+        missing = self.folder / "missing.gguf"
+        self.assert_refused(self.ashlar.call("inspect", missing), FAILED, str(missing))
+
+
+def flatten(value, name="", found=None):
+    """{key: [its values]} of every scalar in a JSON value, whatever it is nested in."""
+    found = {} if found is None else found
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            flatten(inner, key, found)
+    elif isinstance(value, list):
+        for inner in value:
+            flatten(inner, name, found)
+    else:
+        found.setdefault(name, []).append(value)
+    return found
+
+
+def main():
+    global ARGS
+    ARGS, rest = ashlar_cli.parser(__doc__).parse_known_args()
+    unittest.main(argv=[sys.argv[0], *rest], verbosity=2)
+
+
+if __name__ == "__main__":
+    main()
