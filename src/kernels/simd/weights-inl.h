@@ -44,6 +44,8 @@ class Scales {
   // shift.
   static constexpr std::size_t kFieldsPerHalf = (FieldsPerWord(kShape) + 1) / 2;
 
+  HWY_INLINE Scales() {}  // an implicit constructor would lack the target's attributes
+
   // `header` and `sub`: this stream's lanes in the packed block's header / sub-block
   // (packed_layout.h), as byte address of lane 0 of the panel.
   HWY_INLINE void Load(const std::byte* header, const std::byte* sub, std::size_t lane) {
