@@ -19,6 +19,8 @@ jobs := $(shell nproc)
 program := build/release/bin/ashlar
 # The model to use: MODEL when given, else the default one, fetched once.
 model_path := model="$${MODEL:-$$(scripts/fetch_model.sh)}"
+# Whatever the prompt holds ($, quotes), it reaches the program unchanged.
+override PROMPT := $(value PROMPT)
 export MODEL PROMPT
 
 # The compiler the project is measured with, unless the caller names another.

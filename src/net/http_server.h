@@ -18,17 +18,6 @@
 
 namespace ashlar::net {
 
-struct HttpServerOptions {
-  std::string host = "127.0.0.1";
-  std::uint16_t port = 8080;  // 0: any free port, see HttpServer::port()
-  std::size_t io_threads = 1;
-  std::size_t max_connections = 4096;        // above: 503 with Retry-After, then closed
-  std::size_t max_header_bytes = 16 * 1024;  // above: 431
-  std::size_t max_body_bytes = 16u << 20;    // above: 413
-  std::size_t max_pending_bytes = 4u << 20;  // unsent bytes of one stream; above, the stream is cut
-  std::int64_t idle_timeout_ms = 60'000;     // between requests, and for reading one
-};
-
 struct HttpRequest {
   std::string method;                                        // "GET"
   std::string path;                                          // "/v1/models", without the query
@@ -43,13 +32,31 @@ struct HttpRequest {
 struct HttpResponse {
   int status = 200;
   std::string content_type = "application/json";
-  std::vector<std::pair<std::string, std::string>> headers;
-  std::string body;
+  std::vector<std::pair<std::string, std::string>> headers = {};
+  std::string body = {};
+};
+
+struct HttpServerOptions {
+  std::string host = "127.0.0.1";
+  std::uint16_t port = 8080;  // 0: any free port, see HttpServer::port()
+  std::size_t io_threads = 1;
+  std::size_t max_connections = 4096;        // above: 503 with Retry-After, then closed
+  std::size_t max_header_bytes = 16 * 1024;  // above: 431
+  std::size_t max_body_bytes = 16u << 20;    // above: 413
+  std::size_t max_total_body_bytes = 256u
+                                     << 20;  // of all requests being read or answered; above: 503
+  std::size_t max_pending_bytes = 4u << 20;  // unsent bytes of one stream, see Responder::Write
+  // Between requests, for reading one, and for a client to take any byte of its answer.
+  std::int64_t idle_timeout_ms = 60'000;
+  // The body of answers that the server gives by itself (400, 408, 413, 431, 500, 503, ...). Called
+  // on io threads. Null: text/plain.
+  std::function<HttpResponse(int status, std::string_view message)> format_error = {};
 };
 
 // The one way to answer a request: Send once, or StartStream, Write..., End. Copyable handle; when
-// the last copy goes without an answer the server answers 500. After the client has left, calls do
-// nothing.
+// the last copy goes without an answer the server answers 500, and without an End the stream is
+// cut. After the client has left, calls do nothing. A HEAD request is answered like a GET; its body
+// is not sent.
 class Responder {
  public:
   class Impl;
@@ -59,13 +66,15 @@ class Responder {
 
   // Sends the headers of a chunked response (content type e.g. "text/event-stream").
   void StartStream(HttpResponse headers) const;
-  // Queues bytes. False: the client has left or reads too slowly (max_pending_bytes), and the
-  // stream is over; the caller should cancel its work.
-  bool Write(std::string bytes) const;
+  // Queues bytes as one chunk. False: the client has left or reads too slowly (more than
+  // max_pending_bytes were unsent already), and the stream is over; the caller should cancel its
+  // work.
+  bool Write(std::string_view bytes) const;
   void End() const;
 
-  // `on_gone` is called once, on an io thread, when the client disconnects before the answer is
-  // complete (at once if it already has).
+  // `on_gone` is called once, on an io thread, when the client disconnects, or its stream is cut,
+  // before the answer is complete (at once, on this thread, if it already has). It must not block.
+  // A client that closes its sending half counts as gone, though a Send still tries to reach it.
   void OnClientGone(std::function<void()> on_gone) const;
 
  private:

@@ -6,8 +6,10 @@
 // output bytes), and what the subset does not know is an error that names it and its line.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -15,6 +17,12 @@
 
 namespace ashlar::text {
 
+struct RenderOptions {
+  // The civil time that strftime_now() tells; the machine's local time when empty.
+  std::optional<std::chrono::local_seconds> now;
+};
+
+// Immutable after Parse; Render may be called from any thread at once.
 class ChatTemplate {
  public:
   // Errors: kInvalidArgument (syntax, with line), kUnsupported (a tag, filter, test or function
@@ -28,7 +36,8 @@ class ChatTemplate {
   // Renders with the keys of `context` (an object) as variables: messages, add_generation_prompt,
   // bos_token, eos_token, tools, ... Errors as above; raise_exception('...') in a template gives
   // kInvalidArgument with its text.
-  Result<std::string> Render(const nlohmann::ordered_json& context) const;
+  Result<std::string> Render(const nlohmann::ordered_json& context,
+                             const RenderOptions& options = {}) const;
 
  private:
   struct Program;

@@ -1,0 +1,304 @@
+#include "server/generation.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "base/log.h"
+#include "server/token_text.h"
+
+namespace ashlar::server {
+namespace {
+
+AnswerOptions AnswerOptionsOf(const GenerationPlan& plan) {
+  return {.identity = plan.identity,
+          .prompts = plan.prompts.size(),
+          .n = plan.options.n,
+          .best_of = plan.options.best_of,
+          .with_logprobs = plan.options.top_logprobs.has_value(),
+          .with_token_ids = plan.options.return_tokens_as_token_ids,
+          .include_usage = plan.options.include_usage};
+}
+
+std::vector<TokenId> EndTokensOf(const GenerationOptions& options,
+                                 const text::Tokenizer& tokenizer) {
+  std::vector<TokenId> tokens = options.stop_token_ids;
+  if (!options.ignore_eos) {
+    const auto end_tokens = tokenizer.end_tokens();
+    tokens.insert(tokens.end(), end_tokens.begin(), end_tokens.end());
+  }
+  return tokens;
+}
+
+}  // namespace
+
+// The engine holds one per sequence.
+class Generation::Sink final : public engine::EventSink {
+ public:
+  Sink(std::shared_ptr<Generation> generation, std::size_t sequence)
+      : generation_(std::move(generation)), sequence_(sequence) {}
+
+  void OnPromptLogprobs(std::vector<engine::TokenLogprobs> logprobs) override {
+    generation_->Enqueue({sequence_, PromptLogprobsEvent{std::move(logprobs)}});
+  }
+  void OnToken(TokenId token, const engine::TokenLogprobs* logprobs) override {
+    if (generation_->is_over_) {
+      return;
+    }
+    auto copy = logprobs != nullptr ? std::make_unique<engine::TokenLogprobs>(*logprobs) : nullptr;
+    generation_->Enqueue({sequence_, TokenEvent{token, std::move(copy)}});
+  }
+  void OnFinish(engine::FinishReason reason, const engine::Usage& usage,
+                std::string_view error) override {
+    generation_->Enqueue({sequence_, FinishEvent{reason, usage.cached_tokens, std::string(error)}});
+  }
+
+ private:
+  const std::shared_ptr<Generation> generation_;
+  const std::size_t sequence_;
+};
+
+Generation::Generation(Environment environment, GenerationPlan plan, net::Responder responder)
+    : environment_(std::move(environment)),
+      plan_(std::move(plan)),
+      responder_(std::move(responder)) {
+  const GenerationOptions& options = plan_.options;
+  writer_ = options.stream
+                ? MakeStreamedAnswer(*environment_.tokenizer, AnswerOptionsOf(plan_), responder_)
+                : MakeWholeAnswer(*environment_.tokenizer, AnswerOptionsOf(plan_), responder_);
+  const ChoiceOptions choice{.stop = options.stop,
+                             .include_stop_str_in_output = options.include_stop_str_in_output,
+                             .skip_special_tokens = options.skip_special_tokens,
+                             .continues_text = plan_.identity.kind == ApiKind::kCompletion,
+                             .end_tokens = EndTokensOf(options, *environment_.tokenizer)};
+  const std::size_t count = plan_.prompts.size() * options.best_of;
+  for (std::size_t i = 0; i < count; ++i) {
+    sequences_.push_back({.stream = ChoiceStream(*environment_.tokenizer, choice),
+                          .offset_base = CountCodePoints(PromptOf(i).echo_text),
+                          .is_echo_due = plan_.echo,
+                          .is_finished = false});
+  }
+  unfinished_ = count;
+  for (const EncodedPrompt& prompt : plan_.prompts) {
+    usage_.prompt_tokens += prompt.tokens.size();
+  }
+}
+
+engine::GenerationRequest Generation::RequestFor(std::size_t sequence) const {
+  const GenerationOptions& options = plan_.options;
+  const EncodedPrompt& prompt = PromptOf(sequence);
+  engine::GenerationRequest request;
+  request.prompt = prompt.tokens;
+  request.sampling = options.sampling;
+  request.sampling.seed = plan_.seed + sequence % options.best_of;
+  request.max_tokens = prompt.max_tokens;
+  request.stop_tokens = EndTokensOf(options, *environment_.tokenizer);
+  request.top_logprobs = options.top_logprobs;
+  if (options.best_of > options.n && !request.top_logprobs.has_value()) {
+    request.top_logprobs = 0;  // the choice among sequences is by likelihood
+  }
+  request.prompt_logprobs = plan_.echo && options.top_logprobs.has_value();
+  return request;
+}
+
+void Generation::Start() {
+  // Weak: the answer must count as dropped when the engine lets go of the sinks.
+  responder_.OnClientGone([weak = weak_from_this()] {
+    if (const auto generation = weak.lock()) {
+      generation->Cancel();
+    }
+  });
+  for (std::size_t i = 0; i < sequences_.size() && !is_over_; ++i) {
+    const Result<RequestId> submitted =
+        environment_.service->Submit(RequestFor(i), std::make_shared<Sink>(shared_from_this(), i));
+    if (!submitted.ok()) {
+      FailAnswer(ApiErrorFrom(submitted.error()));
+      return;
+    }
+    {
+      const std::lock_guard lock(mutex_);
+      submitted_.push_back(*submitted);
+    }
+    if (is_over_) {  // Cancel may have come before the id was known
+      environment_.service->Cancel(*submitted);
+    }
+  }
+  if (is_over_) {
+    return;
+  }
+  writer_->Begin();
+  environment_.workers->Post([self = shared_from_this()] { self->Round(); });
+}
+
+void Generation::Cancel() {
+  is_over_ = true;
+  CancelSequences();
+}
+
+void Generation::CancelSequences() {
+  std::vector<RequestId> ids;
+  {
+    const std::lock_guard lock(mutex_);
+    ids = submitted_;
+  }
+  for (const RequestId id : ids) {
+    environment_.service->Cancel(id);
+  }
+}
+
+void Generation::Enqueue(Event event) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_over_) {
+      return;
+    }
+    events_.push_back(std::move(event));
+    if (is_round_due_) {
+      return;
+    }
+    is_round_due_ = true;
+  }
+  environment_.workers->Post([self = shared_from_this()] { self->Round(); });
+}
+
+// One batch, then the others' turn.
+void Generation::Round() {
+  std::vector<Event> events;
+  {
+    const std::lock_guard lock(mutex_);
+    events.swap(events_);
+  }
+  try {
+    for (Event& event : events) {
+      if (is_over_) {
+        break;
+      }
+      Handle(event);
+    }
+    if (!is_over_ && !writer_->Flush()) {
+      Cancel();
+    }
+  } catch (const std::exception& error) {
+    ASHLAR_LOG_ERROR("server: writing an answer: {}", error.what());
+    Cancel();
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    if (events_.empty() || is_over_) {
+      is_round_due_ = false;
+      return;
+    }
+  }
+  environment_.workers->Post([self = shared_from_this()] { self->Round(); });
+}
+
+void Generation::Handle(Event& event) {
+  const std::size_t index = event.sequence;
+  if (auto* prompt = std::get_if<PromptLogprobsEvent>(&event.what)) {
+    EmitEcho(index, std::move(prompt->logprobs));
+    return;
+  }
+  EmitEcho(index, {});
+  if (const auto* token = std::get_if<TokenEvent>(&event.what)) {
+    HandleToken(index, *token);
+  } else {
+    HandleFinish(index, std::get<FinishEvent>(event.what));
+  }
+}
+
+void Generation::HandleToken(std::size_t index, const TokenEvent& event) {
+  ChoiceStream& stream = sequences_[index].stream;
+  if (stream.is_stopped()) {
+    return;  // was under way when the stop string was found
+  }
+  Emit(index, stream.Push(event.token, event.logprobs.get()));
+  if (std::holds_alternative<std::string>(stream.stop_reason())) {
+    RequestId id;
+    {
+      const std::lock_guard lock(mutex_);
+      id = submitted_[index];
+    }
+    environment_.service->Cancel(id);
+  }
+}
+
+void Generation::HandleFinish(std::size_t index, const FinishEvent& event) {
+  Sequence& sequence = sequences_[index];
+  if (sequence.is_finished) {
+    return;
+  }
+  const bool is_stopped = sequence.stream.is_stopped();
+  if (event.reason == engine::FinishReason::kError ||
+      (event.reason == engine::FinishReason::kCancelled && !is_stopped)) {
+    const bool is_error = event.reason == engine::FinishReason::kError;
+    FailAnswer({.status = is_error ? 500 : 503,
+                .message = event.error.empty() ? "the request was ended before it was complete"
+                                               : event.error,
+                .code = is_error ? "" : "service_unavailable"});
+    return;
+  }
+  Emit(index, sequence.stream.Finish());
+  sequence.is_finished = true;
+  const std::uint64_t tokens = sequence.stream.completion_tokens();
+  const bool is_stop = sequence.stream.is_stopped() || event.reason == engine::FinishReason::kStop;
+  writer_->FinishSequence(
+      index, {.finish_reason = is_stop ? "stop" : "length",
+              .stop_reason = sequence.stream.stop_reason(),
+              .mean_logprob =
+                  tokens == 0 ? 0 : sequence.stream.sum_logprobs() / static_cast<double>(tokens)});
+  usage_.completion_tokens += tokens;
+  if (index % plan_.options.best_of == 0) {
+    usage_.cached_tokens += event.cached_tokens;
+  }
+  if (--unfinished_ == 0) {
+    is_over_ = true;
+    writer_->Complete(usage_);
+  }
+}
+
+void Generation::Emit(std::size_t index, TextPiece piece) {
+  if (!plan_.options.top_logprobs.has_value()) {
+    piece.tokens.clear();  // they were for best_of only
+  }
+  if (piece.empty()) {
+    return;
+  }
+  for (TokenEntry& entry : piece.tokens) {
+    entry.text_offset += sequences_[index].offset_base;
+  }
+  writer_->AddPiece(index, std::move(piece));
+}
+
+// The prompt as the first piece of a choice; once.
+void Generation::EmitEcho(std::size_t index, std::vector<engine::TokenLogprobs> logprobs) {
+  if (!std::exchange(sequences_[index].is_echo_due, false)) {
+    return;
+  }
+  const EncodedPrompt& prompt = PromptOf(index);
+  TextPiece piece{.text = prompt.echo_text, .tokens = {}};
+  if (plan_.options.top_logprobs.has_value()) {
+    text::Detokenizer detokenizer(*environment_.tokenizer);
+    std::size_t offset = 0;
+    for (std::size_t i = 0; i < prompt.tokens.size(); ++i) {
+      TokenEntry entry{
+          .logprobs = {}, .text_offset = offset, .has_logprob = i > 0 && i - 1 < logprobs.size()};
+      if (entry.has_logprob) {
+        entry.logprobs = std::move(logprobs[i - 1]);
+      }
+      entry.logprobs.token = prompt.tokens[i];
+      offset += CountCodePoints(detokenizer.Push(prompt.tokens[i]));
+      piece.tokens.push_back(std::move(entry));
+    }
+  }
+  if (!piece.empty()) {
+    writer_->AddPiece(index, std::move(piece));
+  }
+}
+
+void Generation::FailAnswer(const ApiError& error) {
+  is_over_ = true;
+  CancelSequences();
+  writer_->Fail(error);
+}
+
+}  // namespace ashlar::server

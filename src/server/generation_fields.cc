@@ -1,0 +1,202 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <limits>
+
+#include "server/request_parser.h"
+
+namespace ashlar::server {
+namespace {
+
+constexpr std::int64_t kMaxInt = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t kMinInt = std::numeric_limits<std::int64_t>::min();
+
+void ReadSampling(FieldReader& fields, model::SamplingParams& out) {
+  fields.Number("temperature", {.lowest = 0, .highest = 100}, out.temperature);
+  fields.Number("top_p", {.lowest = 0, .highest = 1, .excludes_lowest = true}, out.top_p);
+  fields.Number("min_p", {.lowest = 0, .highest = 1}, out.min_p);
+  fields.Number("repetition_penalty", {.lowest = 0, .highest = 100, .excludes_lowest = true},
+                out.repetition_penalty);
+  fields.Number("presence_penalty", {.lowest = -2, .highest = 2}, out.presence_penalty);
+  fields.Number("frequency_penalty", {.lowest = -2, .highest = 2}, out.frequency_penalty);
+  // vLLM's way of saying "all" is -1.
+  std::int64_t top_k = 0;
+  fields.Integer("top_k", -1, std::numeric_limits<std::uint32_t>::max(), top_k);
+  out.top_k = static_cast<std::uint32_t>(std::max<std::int64_t>(top_k, 0));
+}
+
+void ReadLogitBias(FieldReader& fields, const RequestLimits& limits, model::SamplingParams& out) {
+  Json bias;
+  fields.Object("logit_bias", bias);
+  for (const auto& [key, value] : bias.items()) {
+    TokenId token = -1;
+    const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), token);
+    if (error != std::errc() || end != key.data() + key.size() || token < 0 ||
+        static_cast<std::size_t>(token) >= limits.vocab_size) {
+      return fields.Fail("logit_bias",
+                         fmt::format("has the key {}; keys are token ids from 0 to {}",
+                                     Quote(Json(key)), limits.vocab_size - 1));
+    }
+    if (!value.is_number() || !(value.get<double>() >= -100 && value.get<double>() <= 100)) {
+      return fields.Fail("logit_bias",
+                         fmt::format("of token {} is {}; it must be a number from -100 "
+                                     "to 100",
+                                     token, Quote(value)));
+    }
+    out.logit_bias.emplace_back(token, value.get<float>());
+  }
+  std::sort(out.logit_bias.begin(), out.logit_bias.end());
+  const auto twice =
+      std::adjacent_find(out.logit_bias.begin(), out.logit_bias.end(),
+                         [](const auto& a, const auto& b) { return a.first == b.first; });
+  if (twice != out.logit_bias.end()) {
+    fields.Fail("logit_bias", fmt::format("names token {} twice", twice->first));
+  }
+}
+
+void ReadStops(FieldReader& fields, const RequestLimits& limits, GenerationOptions& out) {
+  if (const Json* stop = fields.Find("stop")) {
+    const Json list = stop->is_array() ? *stop : Json::array({*stop});
+    if (list.size() > limits.max_stop_strings) {
+      return fields.Fail("stop", fmt::format("has {} strings; at most {} are allowed", list.size(),
+                                             limits.max_stop_strings));
+    }
+    for (const Json& entry : list) {
+      if (!entry.is_string()) {
+        return fields.Fail("stop",
+                           fmt::format("must be a string or an array of strings, not {}{}",
+                                       stop->is_array() ? "an array with " : "", Quote(entry)));
+      }
+      const auto& text = entry.get_ref<const std::string&>();
+      if (text.empty() || text.size() > limits.max_stop_bytes) {
+        return fields.Fail("stop", fmt::format("has a string of {} bytes; each must have 1 to {}",
+                                               text.size(), limits.max_stop_bytes));
+      }
+      out.stop.push_back(text);
+    }
+  }
+  fields.TokenIds("stop_token_ids", limits.vocab_size, out.stop_token_ids);
+  if (out.stop_token_ids.size() > limits.max_stop_token_ids) {
+    fields.Fail("stop_token_ids",
+                fmt::format("has {} ids; at most {} are allowed", out.stop_token_ids.size(),
+                            limits.max_stop_token_ids));
+  }
+}
+
+void ReadStreaming(FieldReader& fields, GenerationOptions& out) {
+  fields.Boolean("stream", out.stream);
+  Json stream_options;
+  fields.Object("stream_options", stream_options);
+  if (stream_options.is_null()) {
+    return;
+  }
+  if (!out.stream) {
+    return fields.Fail("stream_options", "is only allowed when 'stream' is true");
+  }
+  const Json* include_usage =
+      stream_options.contains("include_usage") ? &stream_options["include_usage"] : nullptr;
+  if (include_usage != nullptr && !include_usage->is_null()) {
+    if (!include_usage->is_boolean()) {
+      return fields.Fail("stream_options.include_usage",
+                         fmt::format("must be true or false, not {}", Quote(*include_usage)));
+    }
+    out.include_usage = include_usage->get<bool>();
+  }
+}
+
+// Fields we check the type of and do not use yet, or that only matter to OpenAI's own service.
+void CheckAccepted(FieldReader& fields) {
+  std::string text;
+  std::int64_t number = 0;
+  Json object;
+  fields.String("user", text);
+  fields.String("cache_salt", text);
+  fields.Integer("priority", kMinInt, kMaxInt, number);
+  fields.Object("metadata", object);
+}
+
+}  // namespace
+
+void ReadGenerationOptions(FieldReader& fields, const RequestLimits& limits,
+                           GenerationOptions& out) {
+  fields.String("model", out.model);
+  ReadSampling(fields, out.sampling);
+  ReadLogitBias(fields, limits, out.sampling);
+  std::optional<std::int64_t> seed;
+  fields.Integer("seed", kMinInt, kMaxInt, seed);
+  if (seed.has_value()) {
+    out.seed = static_cast<std::uint64_t>(*seed);
+  }
+  fields.Integer("n", 1, limits.max_n, out.n);
+  out.best_of = out.n;
+  ReadStops(fields, limits, out);
+  fields.Boolean("include_stop_str_in_output", out.include_stop_str_in_output);
+  fields.Boolean("ignore_eos", out.ignore_eos);
+  fields.Boolean("skip_special_tokens", out.skip_special_tokens);
+  fields.Boolean("return_tokens_as_token_ids", out.return_tokens_as_token_ids);
+  ReadStreaming(fields, out);
+  CheckAccepted(fields);
+  RejectUnsupported(fields);
+}
+
+void RejectUnsupported(FieldReader& fields) {
+  struct Unsupported {
+    std::string_view name;
+    std::string_view advice;
+  };
+  static constexpr std::array kFields = {
+      Unsupported{"audio", "this server speaks text only"},
+      Unsupported{"web_search_options", "this server has no web search"},
+      Unsupported{"functions", "give 'tools'"},
+      Unsupported{"function_call", "give 'tools'"},
+      Unsupported{"prediction", "leave it out"},
+      Unsupported{"guided_json", "constrained output is not available"},
+      Unsupported{"guided_regex", "constrained output is not available"},
+      Unsupported{"guided_choice", "constrained output is not available"},
+      Unsupported{"guided_grammar", "constrained output is not available"},
+      Unsupported{"structured_outputs", "constrained output is not available"},
+      Unsupported{"logits_processors", "use 'logit_bias'"},
+      Unsupported{"truncate_prompt_tokens", "shorten the prompt"},
+      Unsupported{"prompt_logprobs", "use 'echo' with 'logprobs' of /v1/completions"},
+      Unsupported{"allowed_token_ids", "use 'logit_bias'"},
+      Unsupported{"bad_words", "use 'logit_bias'"},
+      Unsupported{"chat_template", "the model's own template is used"},
+      Unsupported{"prompt_embeds", "give the prompt as text or token ids"},
+      // A completion that must fit between two texts.
+      Unsupported{"suffix", "leave it out"},
+  };
+  for (const Unsupported& field : kFields) {
+    const Json* value = fields.Find(field.name);
+    if (value != nullptr && !(value->is_string() && value->get_ref<const std::string&>().empty()) &&
+        !(value->is_array() && value->empty())) {
+      return fields.Fail(field.name, fmt::format("is not supported; {}", field.advice));
+    }
+  }
+  if (const Json* format = fields.Find("response_format")) {
+    const Json type = format->is_object() ? format->value("type", Json()) : Json();
+    if (type != "text") {
+      fields.Fail("response_format", fmt::format("of type {} is not supported; only {{\"type\": "
+                                                 "\"text\"}} is",
+                                                 Quote(type)));
+    }
+  }
+  if (const Json* modalities = fields.Find("modalities");
+      modalities && *modalities != Json{"text"}) {
+    fields.Fail("modalities", "other than [\"text\"] are not supported");
+  }
+  bool beam_search = false;
+  fields.Boolean("use_beam_search", beam_search);
+  if (beam_search) {
+    fields.Fail("use_beam_search", "is not supported; use 'best_of'");
+  }
+  std::int64_t min_tokens = 0;
+  fields.Integer("min_tokens", 0, kMaxInt, min_tokens);
+  if (min_tokens > 0) {
+    fields.Fail("min_tokens",
+                "is not supported; 'ignore_eos' with 'max_tokens' gives an exact length");
+  }
+}
+
+}  // namespace ashlar::server

@@ -1,0 +1,384 @@
+#include "server/openai_server.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <random>
+#include <utility>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/rng.h"
+#include "server/generation.h"
+#include "server/request_parser.h"
+#include "server/token_text.h"
+
+namespace ashlar::server {
+namespace {
+
+constexpr std::string_view kModelsPrefix = "/v1/models/";
+
+std::int64_t SecondsSince1970() {
+  return std::chrono::duration_cast<std::chrono::seconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+net::HttpResponse JsonResponse(const Json& json) {
+  net::HttpResponse response;
+  response.body = DumpJson(json);
+  return response;
+}
+
+// "%2F" -> "/"; what is no escape stays.
+std::string PercentDecode(std::string_view text) {
+  const auto hex = [](char c) {
+    if (c >= '0' && c <= '9') return c - '0';
+    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+    return -1;
+  };
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '%' && i + 2 < text.size() && hex(text[i + 1]) >= 0 && hex(text[i + 2]) >= 0) {
+      out.push_back(static_cast<char>(hex(text[i + 1]) * 16 + hex(text[i + 2])));
+      i += 2;
+    } else {
+      out.push_back(text[i]);
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+struct OpenAiServer::Route {
+  std::string_view path;
+  bool is_prefix = false;
+  net::HttpResponse (OpenAiServer::*get)(std::string_view path) const = nullptr;
+  BodyHandler post = nullptr;
+
+  bool Matches(std::string_view asked) const {
+    return is_prefix ? asked.starts_with(path) : asked == path;
+  }
+  std::string_view methods() const {
+    return post != nullptr ? "POST, OPTIONS" : "GET, HEAD, OPTIONS";
+  }
+};
+
+const std::vector<OpenAiServer::Route>& OpenAiServer::Routes() {
+  static const std::vector<Route> routes = {
+      {.path = "/v1/completions", .post = &OpenAiServer::Completions},
+      {.path = "/v1/chat/completions", .post = &OpenAiServer::ChatCompletions},
+      {.path = "/v1/models", .get = &OpenAiServer::Models},
+      {.path = kModelsPrefix, .is_prefix = true, .get = &OpenAiServer::Model},
+      {.path = "/tokenize", .post = &OpenAiServer::Tokenize},
+      {.path = "/detokenize", .post = &OpenAiServer::Detokenize},
+      {.path = "/health", .get = &OpenAiServer::Health},
+      {.path = "/version", .get = &OpenAiServer::Version},
+  };
+  return routes;
+}
+
+OpenAiServer::OpenAiServer(engine::Service& service, const text::Tokenizer& tokenizer,
+                           ChatRenderer chat, OpenAiServerOptions options)
+    : service_(service),
+      tokenizer_(tokenizer),
+      encoder_(tokenizer, std::move(chat)),
+      options_(std::move(options)),
+      limits_{.vocab_size =
+                  std::min<std::size_t>(tokenizer.vocab_size(), service.info().vocab_size)},
+      created_(SecondsSince1970()),
+      system_fingerprint_(fmt::format("ashlar-{}-{}", options_.version, service.info().kv_codec)),
+      random_((static_cast<std::uint64_t>(std::random_device()()) << 32) ^ std::random_device()()),
+      intake_(options_.intake_threads),
+      output_(std::make_shared<WorkerPool>(options_.output_threads)) {
+  ASHLAR_CHECK(!options_.model_names.empty(), "a server needs a model name");
+}
+
+OpenAiServer::~OpenAiServer() {
+  intake_.Stop();
+  output_->Stop();
+}
+
+net::HttpResponse OpenAiServer::FormatError(int status, std::string_view message) {
+  return ErrorResponse({.status = status, .message = std::string(message)});
+}
+
+void OpenAiServer::Handle(net::HttpRequest request, net::Responder responder) {
+  const auto& routes = Routes();
+  const auto route = std::find_if(routes.begin(), routes.end(),
+                                  [&](const Route& r) { return r.Matches(request.path); });
+  if (route == routes.end()) {
+    responder.Send(
+        ErrorResponse({.status = 404,
+                       .message = fmt::format("no such path: {} {}; the API is under /v1",
+                                              request.method, request.path),
+                       .code = "not_found"}));
+    return;
+  }
+  const bool is_get = request.method == "GET" || request.method == "HEAD";
+  if (is_get && route->get != nullptr) {
+    responder.Send((this->*route->get)(request.path));
+  } else if (request.method == "POST" && route->post != nullptr) {
+    intake_.Post([this, request = std::move(request), handler = route->post, responder] {
+      HandleBody(request, handler, responder);
+    });
+  } else {
+    net::HttpResponse response;
+    response.status = 204;
+    if (request.method != "OPTIONS") {
+      response = ErrorResponse({.status = 405,
+                                .message = fmt::format("{} is not for {}; use {}", request.path,
+                                                       request.method, route->methods()),
+                                .code = "method_not_allowed"});
+    }
+    response.headers.emplace_back("Allow", route->methods());
+    responder.Send(std::move(response));
+  }
+}
+
+void OpenAiServer::HandleBody(const net::HttpRequest& request, BodyHandler handler,
+                              const net::Responder& responder) {
+  try {
+    const ApiResult<Json> body = ParseJson(request.body, options_.json);
+    if (!body.ok()) {
+      responder.Send(ErrorResponse(body.error()));
+      return;
+    }
+    (this->*handler)(*body, responder);
+  } catch (const std::exception& error) {
+    // Nothing we know throws but memory running out. The responder, dropped, answers 500.
+    ASHLAR_LOG_ERROR("server: {} {}: {}", request.method, request.path, error.what());
+  }
+}
+
+// --- Plain routes
+// ----------------------------------------------------------------------------------
+
+net::HttpResponse OpenAiServer::Health(std::string_view) const {
+  return JsonResponse(Json{{"status", "ok"}});
+}
+
+net::HttpResponse OpenAiServer::Version(std::string_view) const {
+  return JsonResponse(Json{{"version", options_.version}});
+}
+
+Json OpenAiServer::ModelJson(const std::string& name) const {
+  return Json{{"id", name},
+              {"object", "model"},
+              {"created", created_},
+              {"owned_by", "ashlar"},
+              {"root", options_.model_names.front()},
+              {"parent", nullptr},
+              {"max_model_len", service_.info().max_context}};
+}
+
+net::HttpResponse OpenAiServer::Models(std::string_view) const {
+  Json data = Json::array();
+  for (const std::string& name : options_.model_names) {
+    data.push_back(ModelJson(name));
+  }
+  return JsonResponse(Json{{"object", "list"}, {"data", std::move(data)}});
+}
+
+net::HttpResponse OpenAiServer::Model(std::string_view path) const {
+  const std::string name = PercentDecode(path.substr(kModelsPrefix.size()));
+  if (const auto error = CheckModel(name); error || name.empty()) {
+    return ErrorResponse(error.value_or(ApiError{.status = 404, .message = "no model is named"}));
+  }
+  return JsonResponse(ModelJson(name));
+}
+
+// --- Requests with a body
+// --------------------------------------------------------------------------
+
+std::optional<ApiError> OpenAiServer::CheckModel(const std::string& name) const {
+  const auto& names = options_.model_names;
+  if (name.empty() || std::find(names.begin(), names.end(), name) != names.end()) {
+    return std::nullopt;
+  }
+  constexpr std::size_t kMaxShownBytes = 100;
+  return ApiError{.status = 404,
+                  .message = fmt::format("the model '{}' does not exist; this server has {}",
+                                         name.substr(0, kMaxShownBytes), fmt::join(names, ", ")),
+                  .param = "model",
+                  .code = "model_not_found"};
+}
+
+std::optional<ApiError> OpenAiServer::CheckLength(std::size_t prompt_tokens,
+                                                  std::optional<std::uint64_t> max_tokens,
+                                                  std::string_view param) const {
+  const std::uint64_t max_context = service_.info().max_context;
+  if (prompt_tokens == 0) {
+    return ApiError{.message = fmt::format("'{}' has no tokens; at least one is needed", param),
+                    .param = std::string(param)};
+  }
+  // Without max_tokens at least one token must fit.
+  const std::uint64_t wanted = max_tokens.value_or(1);
+  if (prompt_tokens <= max_context && wanted <= max_context - prompt_tokens) {
+    return std::nullopt;
+  }
+  return ApiError{.message = fmt::format(
+                      "this model's maximum context length is {} tokens, but the request needs {}: "
+                      "{} of '{}' and {} of completion; shorten one of them",
+                      max_context, prompt_tokens + wanted, prompt_tokens, param, wanted),
+                  .param = std::string(param),
+                  .code = "context_length_exceeded"};
+}
+
+// What a generation is planned from; `prompts` lack max_tokens.
+struct OpenAiServer::Plan {
+  ApiKind kind;
+  GenerationOptions options;
+  std::vector<EncodedPrompt> prompts;
+  bool echo = false;
+  std::string_view param;
+};
+
+void OpenAiServer::StartGeneration(Plan plan, const net::Responder& responder) {
+  std::size_t total_tokens = 0;
+  for (EncodedPrompt& prompt : plan.prompts) {
+    if (auto error = CheckLength(prompt.tokens.size(), plan.options.max_tokens, plan.param)) {
+      responder.Send(ErrorResponse(*error));
+      return;
+    }
+    prompt.max_tokens =
+        plan.options.max_tokens.value_or(service_.info().max_context - prompt.tokens.size());
+    total_tokens += prompt.tokens.size() * plan.options.best_of;
+  }
+  if (total_tokens > options_.max_prompt_tokens_per_request) {
+    responder.Send(
+        ErrorResponse({.message = fmt::format(
+                           "the prompts of all sequences have {} tokens together; at most {} are "
+                           "allowed in one request",
+                           total_tokens, options_.max_prompt_tokens_per_request),
+                       .param = std::string(plan.param)}));
+    return;
+  }
+  const std::uint64_t number = requests_++;
+  const std::uint64_t random_seed = RandomBits(random_, 1, number);
+  GenerationPlan generation{
+      .identity = {.kind = plan.kind,
+                   .id = fmt::format("{}-{:016x}{:08x}",
+                                     plan.kind == ApiKind::kChat ? "chatcmpl" : "cmpl",
+                                     RandomBits(random_, 0, number), number),
+                   .created = SecondsSince1970(),
+                   .model = plan.options.model.empty() ? options_.model_names.front()
+                                                       : plan.options.model,
+                   .system_fingerprint = system_fingerprint_},
+      .options = std::move(plan.options),
+      .seed = 0,
+      .echo = plan.echo,
+      .prompts = std::move(plan.prompts)};
+  generation.seed = generation.options.seed.value_or(options_.seed.value_or(random_seed));
+  std::make_shared<Generation>(
+      Generation::Environment{.service = &service_, .tokenizer = &tokenizer_, .workers = output_},
+      std::move(generation), responder)
+      ->Start();
+}
+
+void OpenAiServer::Completions(const Json& body, const net::Responder& responder) {
+  auto request = ParseCompletionRequest(body, limits_);
+  if (!request.ok()) {
+    responder.Send(ErrorResponse(request.error()));
+    return;
+  }
+  if (const auto error = CheckModel(request->options.model)) {
+    responder.Send(ErrorResponse(*error));
+    return;
+  }
+  Plan plan{.kind = ApiKind::kCompletion,
+            .options = std::move(request->options),
+            .prompts = {},
+            .echo = request->echo,
+            .param = "prompt"};
+  for (PromptInput& input : request->prompts) {
+    EncodedPrompt prompt;
+    if (auto* text = std::get_if<std::string>(&input)) {
+      prompt.tokens = encoder_.EncodeText(*text, request->add_special_tokens);
+      prompt.echo_text = request->echo ? std::move(*text) : std::string();
+    } else {
+      prompt.tokens = std::get<std::vector<TokenId>>(std::move(input));
+      prompt.echo_text =
+          request->echo ? DecodeToUtf8(tokenizer_, prompt.tokens, false) : std::string();
+    }
+    plan.prompts.push_back(std::move(prompt));
+  }
+  StartGeneration(std::move(plan), responder);
+}
+
+void OpenAiServer::ChatCompletions(const Json& body, const net::Responder& responder) {
+  auto request = ParseChatRequest(body, limits_);
+  if (!request.ok()) {
+    responder.Send(ErrorResponse(request.error()));
+    return;
+  }
+  if (const auto error = CheckModel(request->options.model)) {
+    responder.Send(ErrorResponse(*error));
+    return;
+  }
+  auto tokens = encoder_.EncodeChat(request->chat);
+  if (!tokens.ok()) {
+    responder.Send(ErrorResponse(tokens.error()));
+    return;
+  }
+  Plan plan{.kind = ApiKind::kChat,
+            .options = std::move(request->options),
+            .prompts = {},
+            .echo = false,
+            .param = "messages"};
+  plan.prompts.push_back({.tokens = *std::move(tokens), .max_tokens = 0, .echo_text = {}});
+  StartGeneration(std::move(plan), responder);
+}
+
+void OpenAiServer::Tokenize(const Json& body, const net::Responder& responder) {
+  auto request = ParseTokenizeRequest(body, limits_);
+  if (!request.ok()) {
+    responder.Send(ErrorResponse(request.error()));
+    return;
+  }
+  if (const auto error = CheckModel(request->model)) {
+    responder.Send(ErrorResponse(*error));
+    return;
+  }
+  std::vector<TokenId> tokens;
+  if (const auto* text = std::get_if<std::string>(&request->input)) {
+    tokens = encoder_.EncodeText(*text, request->add_special_tokens);
+  } else {
+    auto encoded = encoder_.EncodeChat(std::get<ChatPrompt>(request->input));
+    if (!encoded.ok()) {
+      responder.Send(ErrorResponse(encoded.error()));
+      return;
+    }
+    tokens = *std::move(encoded);
+  }
+  Json strings;
+  if (request->return_token_strs) {
+    strings = Json::array();
+    for (const TokenId token : tokens) {
+      strings.push_back(NameOfToken(tokenizer_, token, TokenNaming::kText));
+    }
+  }
+  responder.Send(JsonResponse(Json{{"count", tokens.size()},
+                                   {"max_model_len", service_.info().max_context},
+                                   {"tokens", tokens},
+                                   {"token_strs", std::move(strings)}}));
+}
+
+void OpenAiServer::Detokenize(const Json& body, const net::Responder& responder) {
+  const auto request = ParseDetokenizeRequest(body, limits_);
+  if (!request.ok()) {
+    responder.Send(ErrorResponse(request.error()));
+    return;
+  }
+  if (const auto error = CheckModel(request->model)) {
+    responder.Send(ErrorResponse(*error));
+    return;
+  }
+  responder.Send(JsonResponse(Json{{"prompt", DecodeToUtf8(tokenizer_, request->tokens, true)}}));
+}
+
+}  // namespace ashlar::server

@@ -1,0 +1,100 @@
+// The OpenAI-compatible API over an engine: what net::HttpServer calls for each request.
+//
+//   POST /v1/completions, /v1/chat/completions   GET /v1/models, /v1/models/{id}
+//   POST /tokenize, /detokenize                  GET /health, /version
+//
+// Handle returns at once: requests with a body are parsed and tokenised on the intake threads,
+// answers are detokenised and formatted on the output threads. The engine's thread only fills
+// queues.
+//
+// Order of destruction: stop the net::HttpServer, then destroy this, then the engine.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "engine/service.h"
+#include "net/http_server.h"
+#include "server/api_error.h"
+#include "server/json.h"
+#include "server/prompt_encoder.h"
+#include "server/request.h"
+#include "server/worker_pool.h"
+#include "text/tokenizer.h"
+
+namespace ashlar::server {
+
+struct OpenAiServerOptions {
+  std::vector<std::string>
+      model_names;                    // at least one; answers carry the one asked for, or the first
+  std::string version;                // of /version
+  std::optional<std::uint64_t> seed;  // of requests without one; else random
+  std::size_t intake_threads = 1;
+  std::size_t output_threads = 1;
+  std::size_t max_prompt_tokens_per_request = 16u << 20;  // summed over all sequences
+  JsonLimits json = {};
+};
+
+class OpenAiServer {
+ public:
+  // `service` and `tokenizer` must outlive the server. `chat`: null when the model has no chat
+  // template.
+  OpenAiServer(engine::Service& service, const text::Tokenizer& tokenizer, ChatRenderer chat,
+               OpenAiServerOptions options);
+  ~OpenAiServer();
+  OpenAiServer(const OpenAiServer&) = delete;
+  OpenAiServer& operator=(const OpenAiServer&) = delete;
+
+  // The net::HttpHandler. From any thread; does not block.
+  void Handle(net::HttpRequest request, net::Responder responder);
+
+  // For net::HttpServerOptions::format_error.
+  static net::HttpResponse FormatError(int status, std::string_view message);
+
+ private:
+  using BodyHandler = void (OpenAiServer::*)(const Json& body, const net::Responder& responder);
+  struct Route;
+
+  static const std::vector<Route>& Routes();
+  void HandleBody(const net::HttpRequest& request, BodyHandler handler,
+                  const net::Responder& responder);
+
+  net::HttpResponse Health(std::string_view path) const;
+  net::HttpResponse Version(std::string_view path) const;
+  net::HttpResponse Models(std::string_view path) const;
+  net::HttpResponse Model(std::string_view path) const;
+
+  void Completions(const Json& body, const net::Responder& responder);
+  void ChatCompletions(const Json& body, const net::Responder& responder);
+  void Tokenize(const Json& body, const net::Responder& responder);
+  void Detokenize(const Json& body, const net::Responder& responder);
+
+  Json ModelJson(const std::string& name) const;
+  std::optional<ApiError> CheckModel(const std::string& name) const;
+  std::optional<ApiError> CheckLength(std::size_t prompt_tokens,
+                                      std::optional<std::uint64_t> max_tokens,
+                                      std::string_view param) const;
+
+  struct Plan;
+  void StartGeneration(Plan plan, const net::Responder& responder);
+
+  engine::Service& service_;
+  const text::Tokenizer& tokenizer_;
+  const PromptEncoder encoder_;
+  const OpenAiServerOptions options_;
+  const RequestLimits limits_;
+  const std::int64_t created_;  // when this server started: the models' age
+  const std::string system_fingerprint_;
+  const std::uint64_t random_;  // where ids and seeds come from
+  std::atomic<std::uint64_t> requests_{0};
+  WorkerPool intake_;
+  const std::shared_ptr<WorkerPool> output_;  // shared with generations that outlive this
+};
+
+}  // namespace ashlar::server

@@ -1,0 +1,84 @@
+// What clients ask for, checked and typed: what request_parser.h makes of JSON.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/ids.h"
+#include "model/sampling_params.h"
+#include "server/json.h"
+
+namespace ashlar::server {
+
+// Bounds of request fields. Those of sampling are model::SamplingParams' own.
+struct RequestLimits {
+  std::size_t vocab_size = 0;
+  std::int64_t max_n = 128;            // choices per prompt, as OpenAI
+  std::size_t max_sequences = 1024;    // prompts times the larger of n and best_of
+  std::int64_t max_top_logprobs = 20;  // as OpenAI's chat API
+  std::size_t max_stop_strings = 32;   // OpenAI: 4
+  std::size_t max_stop_bytes = 1024;   // each
+  std::size_t max_stop_token_ids = 1024;
+  std::size_t max_messages = 16 * 1024;
+};
+
+// What completions and chat have in common.
+struct GenerationOptions {
+  std::string model;               // empty: whatever is served
+  model::SamplingParams sampling;  // its seed is not set here
+  std::optional<std::uint64_t> seed;
+  std::optional<std::uint64_t> max_tokens;
+  std::uint32_t n = 1;
+  std::uint32_t best_of = 1;  // sequences per prompt, at least n; the n likeliest are returned
+  std::vector<std::string> stop;
+  std::vector<TokenId> stop_token_ids;
+  bool include_stop_str_in_output = false;
+  bool ignore_eos = false;
+  bool skip_special_tokens = true;
+  bool return_tokens_as_token_ids = false;  // logprobs name tokens "token_id:123"
+  std::optional<std::uint32_t> top_logprobs;
+  bool stream = false;
+  bool include_usage = false;  // a last chunk with the usage
+};
+
+using PromptInput = std::variant<std::string, std::vector<TokenId>>;
+
+struct CompletionRequest {
+  GenerationOptions options;
+  std::vector<PromptInput> prompts;
+  bool echo = false;
+  bool add_special_tokens = true;
+};
+
+// What a chat template makes a prompt of.
+struct ChatPrompt {
+  // As templates know them: content is a string or null, tool call arguments are objects.
+  Json messages = Json::array();
+  Json tools;      // array or null
+  Json documents;  // array or null
+  Json template_kwargs = Json::object();
+  bool add_generation_prompt = true;
+  bool add_special_tokens = false;  // templates put their own
+};
+
+struct ChatRequest {
+  GenerationOptions options;
+  ChatPrompt chat;
+};
+
+struct TokenizeRequest {
+  std::string model;
+  std::variant<std::string, ChatPrompt> input;
+  bool add_special_tokens = true;  // of a string; a ChatPrompt has its own
+  bool return_token_strs = false;
+};
+
+struct DetokenizeRequest {
+  std::string model;
+  std::vector<TokenId> tokens;
+};
+
+}  // namespace ashlar::server

@@ -1,0 +1,89 @@
+// The JSON of answers, in OpenAI's shapes. Pure functions of what has been generated; no threads,
+// no I/O.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/service.h"
+#include "server/choice_stream.h"
+#include "server/json.h"
+#include "server/token_text.h"
+#include "text/tokenizer.h"
+
+namespace ashlar::server {
+
+enum class ApiKind { kCompletion, kChat };
+
+// What every object of one answer begins with.
+struct AnswerIdentity {
+  ApiKind kind = ApiKind::kCompletion;
+  std::string id;            // "cmpl-..." or "chatcmpl-..."
+  std::int64_t created = 0;  // seconds since 1970
+  std::string model;
+  std::string system_fingerprint;
+};
+
+struct UsageTotals {
+  std::uint64_t prompt_tokens = 0;
+  std::uint64_t cached_tokens = 0;
+  std::uint64_t completion_tokens = 0;
+};
+
+Json UsageJson(const UsageTotals& usage);
+
+// {"content": [{"token", "logprob", "bytes", "top_logprobs"}]}
+Json ChatLogprobsJson(const text::Tokenizer& tokenizer, const std::vector<TokenEntry>& tokens,
+                      bool with_token_ids);
+
+// The legacy shape: parallel arrays "tokens", "token_logprobs", "top_logprobs", "text_offset".
+Json CompletionLogprobsJson(const text::Tokenizer& tokenizer, const std::vector<TokenEntry>& tokens,
+                            bool with_token_ids);
+
+// Either of them.
+Json LogprobsJson(ApiKind kind, const text::Tokenizer& tokenizer,
+                  const std::vector<TokenEntry>& tokens, bool with_token_ids);
+
+// null, "the stop string", or a token id: as vLLM reports beside finish_reason.
+Json StopReasonJson(const StopReason& reason);
+
+// One whole choice: {"index", "text" or "message", "logprobs", "finish_reason", "stop_reason"}.
+struct ChoiceFields {
+  std::size_t index = 0;
+  std::string text;
+  Json logprobs;  // null when not asked for
+  std::string_view finish_reason;
+  StopReason stop_reason;
+};
+Json ChoiceJson(ApiKind kind, ChoiceFields fields);
+Json AnswerJson(const AnswerIdentity& identity, Json choices, const UsageTotals& usage);
+
+// Writes the chunks of a streamed answer as server-sent events. What all chunks share is printed
+// once.
+class ChunkWriter {
+ public:
+  // `with_usage`: every chunk but the last has "usage": null, as OpenAI does when usage was asked
+  // for.
+  ChunkWriter(const AnswerIdentity& identity, bool with_usage);
+
+  void AppendRole(std::size_t index, std::string& out) const;  // chat only: the first of a choice
+  void AppendText(std::size_t index, std::string_view text, const Json& logprobs,
+                  std::string& out) const;
+  void AppendFinish(std::size_t index, std::string_view finish_reason,
+                    const StopReason& stop_reason, std::string& out) const;
+  void AppendUsage(const UsageTotals& usage, std::string& out) const;
+  static void AppendError(std::string_view error_body, std::string& out);
+  static void AppendDone(std::string& out);
+
+ private:
+  void AppendChoice(std::string_view choice, std::string& out) const;
+
+  ApiKind kind_;
+  std::string head_;  // "data: {...,"choices":["
+  std::string tail_;  // "]...}\n\n"
+};
+
+}  // namespace ashlar::server

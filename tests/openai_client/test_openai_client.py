@@ -1,0 +1,265 @@
+#!/usr/bin/env python3
+"""Checks a running server with the official openai client: shapes, determinism, errors; never wording.
+
+    test_openai_client.py --base-url http://127.0.0.1:8080/v1
+
+Works against any model. Exit status 0: all passed; 1: a check failed (named on stderr).
+"""
+import argparse
+import json
+import sys
+import urllib.error
+import urllib.request
+
+import openai
+
+PROMPT = "Once upon a time there was a small stone house"
+MESSAGES = [{"role": "user", "content": "Name three colours."}]
+
+
+def check(condition, what):
+    if not condition:
+        raise AssertionError(what)
+
+
+def model_of(client):
+    return client.models.list().data[0].id
+
+
+def chat(client, **arguments):
+    settings = {"model": model_of(client), "messages": MESSAGES, "temperature": 0, "max_tokens": 24}
+    return client.chat.completions.create(**{**settings, **arguments})
+
+
+def complete(client, **arguments):
+    settings = {"model": model_of(client), "prompt": PROMPT, "temperature": 0, "max_tokens": 24}
+    return client.completions.create(**{**settings, **arguments})
+
+
+def check_usage(usage):
+    check(usage.prompt_tokens > 0, "prompt tokens are counted")
+    check(usage.total_tokens == usage.prompt_tokens + usage.completion_tokens, "total is the sum")
+    cached = usage.prompt_tokens_details.cached_tokens
+    check(0 <= cached <= usage.prompt_tokens, "cached tokens are part of the prompt")
+
+
+def expect_error(kind, call, param=None, code=None):
+    try:
+        call()
+    except kind as error:
+        check(error.body["message"], "an error has a message")
+        check(param is None or error.body["param"] == param, f"param {error.body['param']} is {param}")
+        check(code is None or error.body["code"] == code, f"code {error.body['code']} is {code}")
+        return error
+    raise AssertionError(f"{kind.__name__} was expected")
+
+
+def test_models(client):
+    models = client.models.list().data
+    check(len(models) >= 1 and models[0].object == "model", "models are listed")
+    check(client.models.retrieve(models[0].id).id == models[0].id, "a model is found by name")
+    expect_error(openai.NotFoundError, lambda: client.models.retrieve("no-such-model"),
+                 code="model_not_found")
+
+
+def test_completion(client):
+    first = complete(client)
+    check(first.object == "text_completion" and first.id.startswith("cmpl-"), "shape of a completion")
+    choice = first.choices[0]
+    check(choice.index == 0 and choice.text, "one choice with text")
+    check(choice.finish_reason in ("stop", "length"), "finish reason")
+    check(choice.finish_reason == "stop" or first.usage.completion_tokens == 24, "length is max_tokens")
+    check_usage(first.usage)
+    check(complete(client).choices[0].text == choice.text, "greedy answers are the same again")
+
+
+def test_completion_prompts(client):
+    both = complete(client, prompt=[PROMPT, "Another text"])
+    check([c.index for c in both.choices] == [0, 1], "a choice for each prompt, in order")
+    check(both.choices[0].text == complete(client).choices[0].text, "alone or together: the same")
+    tokens = tokenize(client, PROMPT)
+    by_ids = complete(client, prompt=tokens)
+    check(by_ids.choices[0].text == both.choices[0].text, "token ids or text: the same")
+    check(by_ids.usage.prompt_tokens == len(tokens), "the prompt is what /tokenize says")
+
+
+def test_chat(client):
+    answer = chat(client)
+    check(answer.object == "chat.completion" and answer.id.startswith("chatcmpl-"), "shape of a chat")
+    message = answer.choices[0].message
+    check(message.role == "assistant" and message.content, "an assistant's message")
+    check(answer.choices[0].logprobs is None, "no logprobs unless asked for")
+    check_usage(answer.usage)
+    check(chat(client).choices[0].message.content == message.content, "the same again")
+    parts = [{"role": "user", "content": [{"type": "text", "text": MESSAGES[0]["content"]}]}]
+    check(chat(client, messages=parts).choices[0].message.content == message.content,
+          "text parts are text")
+
+
+def test_chat_stream(client):
+    whole = chat(client)
+    chunks = list(chat(client, stream=True, stream_options={"include_usage": True}))
+    check(len({c.id for c in chunks}) == 1, "chunks of one answer share its id")
+    check(chunks[0].choices[0].delta.role == "assistant", "the first chunk has the role")
+    check(all(c.usage is None for c in chunks[:-1]), "only the last chunk has usage")
+    check(chunks[-1].choices == [], "the usage chunk has no choices")
+    check_usage(chunks[-1].usage)
+    check(chunks[-1].usage.completion_tokens == whole.usage.completion_tokens, "the same count")
+    text = "".join(c.choices[0].delta.content or "" for c in chunks[:-1])
+    check(text == whole.choices[0].message.content, "streamed or whole: the same text")
+    reasons = [c.choices[0].finish_reason for c in chunks[:-1]]
+    check(reasons[-1] == whole.choices[0].finish_reason, "the finish reason comes last")
+    check(not any(reasons[:-1]), "and once")
+    plain = list(chat(client, stream=True))
+    check(all(c.usage is None and c.choices for c in plain), "no usage chunk unless asked for")
+
+
+def test_completion_stream(client):
+    chunks = list(complete(client, stream=True))
+    text = "".join(c.choices[0].text for c in chunks)
+    check(text == complete(client).choices[0].text, "streamed or whole: the same text")
+    check(len(chunks) > 3, "text comes in pieces")
+
+
+def test_stream_of_several_choices(client):
+    chunks = list(chat(client, stream=True, n=3, temperature=1, seed=5))
+    check({c.choices[0].index for c in chunks} == {0, 1, 2}, "all choices are streamed")
+    texts = ["".join(c.choices[0].delta.content or "" for c in chunks if c.choices[0].index == i)
+             for i in range(3)]
+    whole = chat(client, n=3, temperature=1, seed=5)
+    check(texts == [c.message.content for c in whole.choices], "each as when answered whole")
+
+
+def test_closing_a_stream_early(client):
+    stream = chat(client, stream=True, max_tokens=200)
+    next(iter(stream))
+    stream.close()
+    check(chat(client).choices[0].message.content, "the server goes on")
+
+
+def test_n_and_seed(client):
+    one = chat(client, n=2, temperature=1, seed=7)
+    again = chat(client, n=2, temperature=1, seed=7)
+    check([c.index for c in one.choices] == [0, 1], "n choices")
+    check([c.message.content for c in one.choices] == [c.message.content for c in again.choices],
+          "a seed makes sampling repeatable")
+    greedy = complete(client, n=2)
+    check(greedy.choices[0].text == greedy.choices[1].text, "greedy choices are alike")
+    best = complete(client, best_of=3, n=1, temperature=1, seed=3)
+    check(len(best.choices) == 1, "best_of returns n")
+    check(best.usage.completion_tokens >= 3, "and counts all it generated")
+
+
+def test_chat_logprobs(client):
+    answer = chat(client, logprobs=True, top_logprobs=3)
+    choice = answer.choices[0]
+    entries = choice.logprobs.content
+    check(len(entries) in (answer.usage.completion_tokens, answer.usage.completion_tokens - 1),
+          "an entry for each token, but the one that ends the text")
+    for entry in entries:
+        check(entry.logprob <= 0, "a logprob is at most 0")
+        check(len(entry.top_logprobs) == 3, "three alternatives")
+        tops = [top.logprob for top in entry.top_logprobs]
+        check(tops == sorted(tops, reverse=True), "the likeliest first")
+    spelled = b"".join(bytes(entry.bytes) for entry in entries)
+    check(choice.message.content.encode() in spelled, "the tokens' bytes spell the text")
+    bare = chat(client, logprobs=True).choices[0].logprobs.content
+    check([e.token for e in bare] == [e.token for e in entries], "the same tokens")
+    check(all(e.top_logprobs == [] for e in bare), "no alternatives unless asked for")
+
+
+def test_completion_logprobs_and_echo(client):
+    choice = complete(client, logprobs=2).choices[0]
+    logprobs = choice.logprobs
+    count = len(logprobs.tokens)
+    check(count == len(logprobs.token_logprobs) == len(logprobs.top_logprobs) == len(logprobs.text_offset),
+          "parallel arrays")
+    for token, logprob, top in zip(logprobs.tokens, logprobs.token_logprobs, logprobs.top_logprobs):
+        check(abs(top[token] - logprob) < 1e-6 and len(top) in (2, 3), "the token is among its top")
+    check(logprobs.text_offset == sorted(logprobs.text_offset), "offsets go up")
+    echoed = complete(client, logprobs=1, echo=True, max_tokens=0).choices[0]
+    check(echoed.text == PROMPT, "the echo is the prompt")
+    check(echoed.logprobs.token_logprobs[0] is None, "nothing predicts the first token")
+    check(all(x <= 0 for x in echoed.logprobs.token_logprobs[1:]), "the others have logprobs")
+    both = complete(client, echo=True)
+    check(both.choices[0].text == PROMPT + choice.text, "prompt and completion")
+
+
+def test_stop(client):
+    free = complete(client).choices[0].text
+    stop = free[len(free) // 2:len(free) // 2 + 2]
+    stopped = complete(client, stop=[stop])
+    check(stopped.choices[0].text == free[:free.index(stop)], "the text ends before the stop string")
+    check(stopped.choices[0].finish_reason == "stop", "with reason stop")
+    streamed = "".join(c.choices[0].text for c in complete(client, stop=[stop], stream=True))
+    check(streamed == stopped.choices[0].text, "nothing of it is streamed")
+    included = complete(client, stop=stop, extra_body={"include_stop_str_in_output": True})
+    check(included.choices[0].text == stopped.choices[0].text + stop, "unless asked for")
+
+
+def test_sampling_fields(client):
+    settings = {"temperature": 0.7, "top_p": 0.9, "presence_penalty": 0.5, "frequency_penalty": 0.5,
+                "seed": 11, "user": "someone"}
+    extra = {"top_k": 20, "min_p": 0.05, "repetition_penalty": 1.1, "cache_salt": "a", "priority": 1}
+    one = chat(client, **settings, extra_body=extra)
+    check(one.choices[0].message.content == chat(client, **settings, extra_body=extra)
+          .choices[0].message.content, "repeatable")
+    exact = complete(client, max_tokens=40, extra_body={"ignore_eos": True})
+    check(exact.usage.completion_tokens == 40, "ignore_eos with max_tokens gives an exact length")
+
+
+def test_errors(client):
+    bad = openai.BadRequestError
+    expect_error(openai.NotFoundError, lambda: chat(client, model="no-such-model"),
+                 param="model", code="model_not_found")
+    expect_error(bad, lambda: chat(client, temperature=-1), param="temperature")
+    expect_error(bad, lambda: chat(client, messages=[]), param="messages")
+    expect_error(bad, lambda: chat(client, n=1000), param="n")
+    expect_error(bad, lambda: chat(client, response_format={"type": "json_object"}),
+                 param="response_format")
+    image = [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]
+    expect_error(bad, lambda: chat(client, messages=image), param="messages[0].content[0].type")
+    expect_error(bad, lambda: complete(client, max_tokens=10**9), code="context_length_exceeded")
+    check(chat(client).choices[0].message.content, "the server goes on")
+
+
+def post(client, path, body):
+    root = str(client.base_url).rstrip("/").removesuffix("/v1")
+    request = urllib.request.Request(root + path, json.dumps(body).encode(),
+                                     {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request) as response:
+        return json.load(response)
+
+
+def tokenize(client, text):
+    return post(client, "/tokenize", {"prompt": text})["tokens"]
+
+
+def test_tokenize(client):
+    answer = post(client, "/tokenize", {"prompt": PROMPT, "add_special_tokens": False})
+    check(answer["count"] == len(answer["tokens"]) > 0 and answer["max_model_len"] > 0, "shape")
+    back = post(client, "/detokenize", {"tokens": answer["tokens"]})
+    check(back["prompt"] == PROMPT, "and back")
+    of_chat = post(client, "/tokenize", {"messages": MESSAGES})
+    check(of_chat["count"] == chat(client).usage.prompt_tokens, "a chat's tokens are those it uses")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--base-url", required=True, help="http://127.0.0.1:8080/v1")
+    arguments = parser.parse_args()
+    client = openai.OpenAI(base_url=arguments.base_url, api_key="unused", max_retries=0, timeout=120)
+    failed = 0
+    for name, test in list(globals().items()):
+        if name.startswith("test_"):
+            try:
+                test(client)
+                print(f"ok      {name}")
+            except (AssertionError, openai.OpenAIError, urllib.error.URLError) as error:
+                failed += 1
+                print(f"FAILED  {name}: {error!r}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
