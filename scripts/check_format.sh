@@ -7,9 +7,8 @@ readonly max_shown_lines=20 # of each file's difference
 
 # Prints the difference formatting would make to a file; fails if there is any.
 check_one() {
-  local formatted difference
-  formatted="$(clang-format-19 "$1" && echo .)" || return 1
-  difference="$(diff -u --label "$1" --label "$1, formatted" "$1" - <<<"${formatted%.}" |
+  local difference
+  difference="$(clang-format-19 "$1" | diff -u --label "$1" --label "$1, formatted" "$1" - |
     head -n "$max_shown_lines")" || true
   [[ -z "$difference" ]] || { printf '%s\n' "$difference" && return 1; }
 }

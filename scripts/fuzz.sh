@@ -1,68 +1,65 @@
 #!/usr/bin/env bash
-# Builds the fuzzers and runs them, one after another.
-#
-#   scripts/fuzz.sh [SECONDS [TARGET...]]
-#
-# SECONDS: for each target (60 when not given; 0 only runs the seeds and what earlier runs found).
-# TARGET: the part of fuzz/<TARGET>_fuzz.cc before _fuzz; all when not given.
-#
+# fuzz.sh [SECONDS [TARGET...]]: builds the fuzzers and runs them, one after another, SECONDS each (60
+# when not given; 0: only the seeds and what earlier runs found). TARGET: the part of
+# fuzz/<TARGET>_fuzz.cc before _fuzz; all when not given.
 # Inputs that reach new code are kept in build/fuzz/corpus/TARGET, those that fail in
-# build/fuzz/findings/TARGET. Exit: 0 nothing found, 1 a finding or a failed build, 2 wrong usage.
-set -euo pipefail
-cd "$(dirname "$0")/.."
+# build/fuzz/findings/TARGET. Fails on a finding, after all targets ran.
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-# Slower or larger than this is a finding: inputs are at most 16 KiB.
-readonly max_input_bytes=16384 max_input_seconds=10 max_memory_mib=1024
+# An input of at most so many bytes that needs more than this is a finding.
+readonly max_input_bytes=16384 max_input_s=10 max_memory_mib=1024
 
-usage() {
-  echo "fuzz: $1" >&2
-  echo "usage: scripts/fuzz.sh [SECONDS [TARGET...]]; targets: ${known[*]}" >&2
-  exit 2
+# The names of all targets.
+known_targets() {
+  local source
+  for source in fuzz/*_fuzz.cc; do
+    source=${source#fuzz/}
+    echo "${source%_fuzz.cc}"
+  done
 }
 
-known=()
-for source in fuzz/*_fuzz.cc; do
-  name=${source#fuzz/}
-  known+=("${name%_fuzz.cc}")
-done
+build() {
+  local log=build/fuzz-configure.log
+  command -v clang++-19 >/dev/null || die "clang++-19 is missing: scripts/install.sh fuzz"
+  mkdir -p build
+  cmake --preset fuzz >"$log" 2>&1 || { cat "$log" >&2 && die "cmake --preset fuzz failed"; }
+  cmake --build --preset fuzz -j "$(cores)" --target "${@/%/_fuzz}" ||
+    die "the fuzzers did not build"
+}
 
-seconds=${1:-60}
-[[ $seconds =~ ^[0-9]+$ ]] || usage "'$seconds' is not a whole number of seconds"
-targets=("${@:2}")
-if ((${#targets[@]} == 0)); then targets=("${known[@]}"); fi
-for target in "${targets[@]}"; do
-  [[ -f fuzz/${target}_fuzz.cc ]] || usage "there is no target '$target'"
-done
-
-if ! command -v clang++-19 > /dev/null; then
-  echo "fuzz: clang++-19 is missing (Debian: clang-19 and libclang-rt-19-dev)" >&2
-  exit 1
-fi
-mkdir -p build
-cmake --preset fuzz > build/fuzz-configure.log 2>&1 || { cat build/fuzz-configure.log >&2; exit 1; }
-cmake --build --preset fuzz --parallel "${JOBS:-$(nproc)}" --target "${targets[@]/%/_fuzz}"
-
-failed=()
-for target in "${targets[@]}"; do
-  corpus=build/fuzz/corpus/$target
-  findings=build/fuzz/findings/$target
-  mkdir -p "$corpus" "$findings"
-  inputs=("$corpus")
-  if [[ -d fuzz/corpus/$target ]]; then inputs+=("fuzz/corpus/$target"); fi
-  options=(-max_len=$max_input_bytes -timeout=$max_input_seconds -rss_limit_mb=$max_memory_mib
+# run_one TARGET SECONDS
+run_one() {
+  local target=$1 seconds=$2
+  local corpus=build/fuzz/corpus/$target findings=build/fuzz/findings/$target
+  local inputs=("$corpus")
+  local options=("-max_len=$max_input_bytes" "-timeout=$max_input_s" "-rss_limit_mb=$max_memory_mib"
     -artifact_prefix="$findings/" -print_final_stats=1)
-  if [[ -f fuzz/$target.dict ]]; then options+=(-dict="fuzz/$target.dict"); fi
-  if ((seconds > 0)); then options+=(-max_total_time="$seconds"); else options+=(-runs=0); fi
-  echo "=== $target: $seconds s"
-  if ! "build/fuzz/bin/${target}_fuzz" "${options[@]}" "${inputs[@]}"; then
-    failed+=("$target")
-    echo "=== $target: FOUND something; the input is in $findings, run it again with" >&2
-    echo "    build/fuzz/bin/${target}_fuzz $findings/<input>" >&2
-  fi
-done
+  mkdir -p "$corpus" "$findings"
+  [[ ! -d fuzz/corpus/$target ]] || inputs+=("fuzz/corpus/$target")
+  [[ ! -f fuzz/$target.dict ]] || options+=(-dict="fuzz/$target.dict")
+  if [[ $seconds -gt 0 ]]; then options+=(-max_total_time="$seconds"); else options+=(-runs=0); fi
+  say "=== $target, $seconds s"
+  "build/fuzz/bin/${target}_fuzz" "${options[@]}" "${inputs[@]}" && return 0
+  say "=== $target: a finding. Its input is in $findings; to run it again:"
+  say "    build/fuzz/bin/${target}_fuzz $findings/INPUT"
+  return 1
+}
 
-if ((${#failed[@]} > 0)); then
-  echo "fuzz: findings in: ${failed[*]}" >&2
-  exit 1
-fi
-echo "fuzz: nothing found in ${#targets[@]} target(s), $seconds s each"
+main() {
+  cd "$project_root"
+  local seconds=${1:-60} targets=("${@:2}") failed=() target
+  [[ $seconds =~ ^[0-9]+$ ]] || die "'$seconds' is no number of seconds: see the top of scripts/fuzz.sh"
+  [[ ${#targets[@]} -gt 0 ]] || mapfile -t targets < <(known_targets)
+  for target in "${targets[@]}"; do
+    [[ -f fuzz/${target}_fuzz.cc ]] ||
+      die "there is no target '$target': it is one of $(known_targets | xargs)"
+  done
+  build "${targets[@]}"
+  for target in "${targets[@]}"; do
+    run_one "$target" "$seconds" || failed+=("$target")
+  done
+  [[ ${#failed[@]} -eq 0 ]] || die "findings in: ${failed[*]}"
+  say "nothing found: ${targets[*]}, $seconds s each"
+}
+
+main "$@"

@@ -26,7 +26,7 @@ packages_of() {
       echo libpcre2-dev libutf8proc-dev
       ;;
     model) echo python3 python3-pip ca-certificates curl ;;
-    test) echo libgtest-dev libgmock-dev python3 python3-venv python3-jinja2 ca-certificates ;;
+    test) echo libgtest-dev libgmock-dev python3 python3-venv python3-jinja2 ca-certificates curl ;;
     analysis) echo clang-format-19 clang-tidy-19 ;;
     fuzz) echo clang-19 libclang-rt-19-dev ;;
     bench) echo libbenchmark-dev ;;

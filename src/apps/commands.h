@@ -1,4 +1,5 @@
-// One function per command: adds it to the command line and returns its exit status when it was chosen.
+// One function per command: adds it to the command line and returns its exit status when it was
+// chosen.
 #pragma once
 
 #include <CLI/CLI.hpp>

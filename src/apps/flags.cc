@@ -18,8 +18,8 @@ Result<DType> ParseCodec(std::string_view name) {
   if (name == "f32") return DType::kF32;
   if (name == "f16") return DType::kF16;
   if (name == "bf16") return DType::kBF16;
-  return MakeError(ErrorCode::kInvalidArgument, "unknown KV codec '{}'; this build has f32, f16 and bf16",
-                   name);
+  return MakeError(ErrorCode::kInvalidArgument,
+                   "unknown KV codec '{}'; this build has f32, f16 and bf16", name);
 }
 
 Result<std::uint32_t> ParseCount32(std::string_view flag, std::string_view text) {
@@ -32,8 +32,9 @@ Result<std::uint32_t> ParseCount32(std::string_view flag, std::string_view text)
 
 Result<std::size_t> ResolveThreads(std::uint32_t threads) {
   if (threads > ThreadPool::kMaxThreads) {
-    return MakeError(ErrorCode::kInvalidArgument, "--threads is {}; it must be 1 to {}, or 0 for all",
-                     threads, ThreadPool::kMaxThreads);
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "--threads is {}; it must be 1 to {}, or 0 for all", threads,
+                     ThreadPool::kMaxThreads);
   }
   if (threads > 0) return static_cast<std::size_t>(threads);
   const std::size_t processors = std::thread::hardware_concurrency();
@@ -44,31 +45,39 @@ Result<std::string> ResolveModelPath(const std::string& model) {
   if (!model.empty()) return model;
   const std::string path = DefaultModelPath();
   if (std::filesystem::exists(path)) return path;
-  return MakeError(ErrorCode::kNotFound,
-                   "no --model was given and the default model is not at '{}'; `make serve` and `make run` "
-                   "fetch it, or give --model PATH of any GGUF file",
-                   path);
+  return MakeError(
+      ErrorCode::kNotFound,
+      "no --model was given and the default model is not at '{}'; `make serve` and `make run` "
+      "fetch it, or give --model PATH of any GGUF file",
+      path);
 }
 
 }  // namespace
 
 void AddEngineFlags(CLI::App& command, EngineFlags& flags) {
-  command.add_option("-m,--model", flags.model, "GGUF file (default: the default model, fetched by make)")
+  command
+      .add_option("-m,--model", flags.model,
+                  "GGUF file (default: the default model, fetched by make)")
       ->envname("ASHLAR_MODEL");
   command.add_option("-t,--threads", flags.threads, "threads for the model; 0 = one per processor")
       ->capture_default_str();
   command.add_option("--isa", flags.isa, "instruction set: auto, or one that runs here by name")
       ->envname("ASHLAR_ISA")
       ->capture_default_str();
-  command.add_option("--kv-codec", flags.kv_codec, "how keys and values are stored: f32, f16, bf16")
+  command
+      .add_option("--kv-codec", flags.kv_codec, "how keys and values are stored: f32, f16, bf16")
       ->capture_default_str();
-  command.add_option("--kv-memory", flags.kv_memory, "hard cap of the KV cache, e.g. 512MiB or 4GiB")
+  command
+      .add_option("--kv-memory", flags.kv_memory, "hard cap of the KV cache, e.g. 512MiB or 4GiB")
       ->capture_default_str();
-  command.add_option("--block-tokens", flags.block_tokens, "tokens in a block: 16, 32, 64, 128 or 256")
+  command
+      .add_option("--block-tokens", flags.block_tokens, "tokens in a block: 16, 32, 64, 128 or 256")
       ->capture_default_str();
-  command.add_option("--prefill-chunk", flags.prefill_chunk, "prompt tokens of one sequence in a step")
+  command
+      .add_option("--prefill-chunk", flags.prefill_chunk, "prompt tokens of one sequence in a step")
       ->capture_default_str();
-  command.add_option("--max-step-tokens", flags.max_step_tokens, "tokens of all sequences in a step")
+  command
+      .add_option("--max-step-tokens", flags.max_step_tokens, "tokens of all sequences in a step")
       ->capture_default_str();
   command.add_option("--max-sequences", flags.max_sequences, "sequences that run at once")
       ->capture_default_str();
@@ -79,7 +88,8 @@ void AddEngineFlags(CLI::App& command, EngineFlags& flags) {
 std::string DefaultModelPath() {
   const char* const cache = std::getenv("XDG_CACHE_HOME");
   const char* const home = std::getenv("HOME");
-  const std::filesystem::path folder = cache != nullptr && *cache != '\0' ? std::filesystem::path(cache)
+  const std::filesystem::path folder = cache != nullptr && *cache != '\0'
+                                           ? std::filesystem::path(cache)
                                        : home != nullptr ? std::filesystem::path(home) / ".cache"
                                                          : std::filesystem::path(".cache");
   return (folder / "ashlar" / kDefaultModelFile).string();
@@ -92,7 +102,8 @@ Result<EngineSetup> ResolveEngineFlags(const EngineFlags& flags) {
   ASHLAR_ASSIGN(setup.engine.kv_codec, ParseCodec(flags.kv_codec));
   ASHLAR_ASSIGN(setup.engine.kv_memory_bytes, ParseByteSize(flags.kv_memory));
   setup.engine.block_tokens = flags.block_tokens;
-  ASHLAR_ASSIGN(setup.engine.limits.prefill_chunk, ParseCount32("--prefill-chunk", flags.prefill_chunk));
+  ASHLAR_ASSIGN(setup.engine.limits.prefill_chunk,
+                ParseCount32("--prefill-chunk", flags.prefill_chunk));
   ASHLAR_ASSIGN(setup.engine.limits.max_step_tokens,
                 ParseCount32("--max-step-tokens", flags.max_step_tokens));
   // A chunk is at most a step: asking for a longer chunk asks for a longer step.

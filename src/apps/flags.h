@@ -1,5 +1,5 @@
-// The flags that several commands share, and how they become typed options. Flags and environment are
-// read in this folder only.
+// The flags that several commands share, and how they become typed options. Flags and environment
+// are read in this folder only.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -15,7 +15,7 @@ namespace ashlar::apps {
 
 // As given on the command line; checked by ResolveEngineFlags.
 struct EngineFlags {
-  std::string model;  // empty: the default model in the cache folder
+  std::string model;          // empty: the default model in the cache folder
   std::uint32_t threads = 0;  // 0: one per processor
   std::string isa = "auto";
   std::string kv_codec = "f16";
@@ -37,8 +37,8 @@ struct EngineSetup {
   engine::EngineOptions engine;
 };
 
-// Errors: kInvalidArgument naming the flag's value and what is right; kNotFound when no model was given
-// and the default one is not there, with what to do.
+// Errors: kInvalidArgument naming the flag's value and what is right; kNotFound when no model was
+// given and the default one is not there, with what to do.
 Result<EngineSetup> ResolveEngineFlags(const EngineFlags& flags);
 
 // ${XDG_CACHE_HOME:-~/.cache}/ashlar/<the default model's file name>.

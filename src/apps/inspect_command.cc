@@ -48,13 +48,15 @@ std::string ForPeople(const gguf::Value& value) {
   if (const auto* const array = std::get_if<gguf::Array>(&value)) {
     const Json all = ToJson(value);
     const Json first(std::vector<Json>(
-        all.begin(), all.begin() + static_cast<std::ptrdiff_t>(std::min(all.size(), kShownElements))));
+        all.begin(),
+        all.begin() + static_cast<std::ptrdiff_t>(std::min(all.size(), kShownElements))));
     text = first.dump(-1, ' ', false, Json::error_handler_t::replace);
     if (array->size() > kShownElements) text += fmt::format(" ... {} in all", array->size());
     return text;
   }
   text = ToJson(value).dump(-1, ' ', false, Json::error_handler_t::replace);
-  if (text.size() > kShownBytes) text = text.substr(0, kShownBytes) + fmt::format(" ... {} bytes", text.size());
+  if (text.size() > kShownBytes)
+    text = text.substr(0, kShownBytes) + fmt::format(" ... {} bytes", text.size());
   return text;
 }
 
@@ -78,8 +80,8 @@ std::map<std::string_view, TypeCount> CountTypes(const gguf::ModelFile& file) {
 // KV bytes of one token in each raw codec.
 std::map<std::string, std::uint64_t> KvBytesPerToken(const model::ModelConfig& config) {
   std::map<std::string, std::uint64_t> bytes;
-  for (const auto& [name, codec] :
-       {std::pair("f32", DType::kF32), std::pair("f16", DType::kF16), std::pair("bf16", DType::kBF16)}) {
+  for (const auto& [name, codec] : {std::pair("f32", DType::kF32), std::pair("f16", DType::kF16),
+                                    std::pair("bf16", DType::kBF16)}) {
     const auto layout = kv::KvLayout::Create({.layers = config.layers,
                                               .kv_heads = config.kv_heads,
                                               .head_dim = config.head_dim,
@@ -90,16 +92,23 @@ std::map<std::string, std::uint64_t> KvBytesPerToken(const model::ModelConfig& c
 }
 
 Json Geometry(const model::ModelConfig& config) {
-  return {{"architecture", config.architecture}, {"name", config.name},
-          {"layers", config.layers},             {"hidden", config.hidden},
-          {"feed_forward", config.feed_forward}, {"heads", config.heads},
-          {"kv_heads", config.kv_heads},         {"head_dim", config.head_dim},
-          {"vocab", config.vocab},               {"context", config.context},
-          {"rope_base", config.rope_base},       {"rope_dims", config.rope_dims}};
+  return {{"architecture", config.architecture},
+          {"name", config.name},
+          {"layers", config.layers},
+          {"hidden", config.hidden},
+          {"feed_forward", config.feed_forward},
+          {"heads", config.heads},
+          {"kv_heads", config.kv_heads},
+          {"head_dim", config.head_dim},
+          {"vocab", config.vocab},
+          {"context", config.context},
+          {"rope_base", config.rope_base},
+          {"rope_dims", config.rope_dims}};
 }
 
 Json Describe(const gguf::ModelFile& file, const Result<model::ModelConfig>& config) {
-  Json json = {{"paths", file.paths()}, {"gguf_version", file.version()}, {"file_bytes", file.file_bytes()}};
+  Json json = {
+      {"paths", file.paths()}, {"gguf_version", file.version()}, {"file_bytes", file.file_bytes()}};
   if (config.ok()) {
     json["geometry"] = Geometry(*config);
     json["kv_bytes_per_token"] = KvBytesPerToken(*config);
@@ -125,14 +134,15 @@ void PrintGeometry(const model::ModelConfig& c) {
   fmt::print("  architecture   {}{}\n", c.architecture, c.name.empty() ? "" : " (" + c.name + ")");
   fmt::print("  layers         {}\n", c.layers);
   fmt::print("  hidden         {}, feed forward {}\n", c.hidden, c.feed_forward);
-  fmt::print("  attention      {} query heads, {} kv heads of {} ({} query heads share one)\n", c.heads,
-             c.kv_heads, c.head_dim, c.group());
+  fmt::print("  attention      {} query heads, {} kv heads of {} ({} query heads share one)\n",
+             c.heads, c.kv_heads, c.head_dim, c.group());
   fmt::print("  vocabulary     {}\n", c.vocab);
   fmt::print("  context        {} tokens, rope base {:g} on {} channels\n", c.context, c.rope_base,
              c.rope_dims);
-  fmt::print("\nKV cache: {} layers x {} kv heads x {} channels x 2 (K and V) = {} elements per token\n",
-             c.layers, c.kv_heads, c.head_dim,
-             FormatWithCommas(std::uint64_t{2} * c.layers * c.kv_heads * c.head_dim));
+  fmt::print(
+      "\nKV cache: {} layers x {} kv heads x {} channels x 2 (K and V) = {} elements per token\n",
+      c.layers, c.kv_heads, c.head_dim,
+      FormatWithCommas(std::uint64_t{2} * c.layers * c.kv_heads * c.head_dim));
   for (const auto& [codec, bytes] : KvBytesPerToken(c)) {
     fmt::print("  {:<5} {:>9} bytes per token, {:>10} for the whole context of {} tokens\n", codec,
                FormatWithCommas(bytes), FormatByteSize(bytes * c.context), c.context);
@@ -152,8 +162,8 @@ void PrintForPeople(const gguf::ModelFile& file, const Result<model::ModelConfig
   }
   fmt::print("\n{:<6} {:>8} {:>16} {:>12} {:>6}\n", "type", "tensors", "elements", "bytes", "bits");
   for (const auto& [name, count] : CountTypes(file)) {
-    fmt::print("{:<6} {:>8} {:>16} {:>12} {:>6.3g}\n", name, count.tensors, FormatWithCommas(count.elements),
-               FormatByteSize(count.bytes),
+    fmt::print("{:<6} {:>8} {:>16} {:>12} {:>6.3g}\n", name, count.tensors,
+               FormatWithCommas(count.elements), FormatByteSize(count.bytes),
                8.0 * static_cast<double>(count.bytes) / static_cast<double>(count.elements));
   }
   if (flags.lists_metadata) {
@@ -179,7 +189,8 @@ Status Inspect(const InspectFlags& flags) {
   }
   Json json = Describe(file, config);
   if (flags.lists_metadata) {
-    for (const auto& [key, value] : file.metadata()) json["metadata"][std::string(key)] = ToJson(value);
+    for (const auto& [key, value] : file.metadata())
+      json["metadata"][std::string(key)] = ToJson(value);
   }
   if (flags.lists_tensors) {
     json["tensors"] = Json::array();

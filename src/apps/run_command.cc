@@ -1,4 +1,5 @@
-// `ashlar run`: one prompt, or a chat in the terminal, answered with streaming text or one JSON object.
+// `ashlar run`: one prompt, or a chat in the terminal, answered with streaming text or one JSON
+// object.
 #include <unistd.h>
 
 #include <cerrno>
@@ -51,7 +52,8 @@ class Collector final : public engine::EventSink {
       write_failed = true;
     }
   }
-  void OnFinish(engine::FinishReason why, const engine::Usage& used, std::string_view message) override {
+  void OnFinish(engine::FinishReason why, const engine::Usage& used,
+                std::string_view message) override {
     reason = why;
     usage = used;
     error = message;
@@ -119,7 +121,9 @@ Result<std::vector<TokenId>> ReadTokenIds(const std::string& path) {
   return ids;
 }
 
-Result<std::uint64_t> RunCommand::ParseMaxTokens() const { return ParseTokenCount(flags_.max_tokens); }
+Result<std::uint64_t> RunCommand::ParseMaxTokens() const {
+  return ParseTokenCount(flags_.max_tokens);
+}
 
 Result<std::vector<TokenId>> RunCommand::PromptTokens() const {
   if (!flags_.prompt_ids.empty()) return ReadTokenIds(flags_.prompt_ids);
@@ -132,7 +136,8 @@ Result<std::vector<TokenId>> RunCommand::PromptTokens() const {
   return EncodeChat(session_, messages);
 }
 
-Result<std::unique_ptr<Collector>> RunCommand::Generate(const std::vector<TokenId>& prompt, bool prints) {
+Result<std::unique_ptr<Collector>> RunCommand::Generate(const std::vector<TokenId>& prompt,
+                                                        bool prints) {
   struct CloseFile {
     void operator()(std::FILE* file) const { std::fclose(file); }
   };
@@ -190,8 +195,8 @@ Status RunCommand::Chat() {
     messages.push_back({{"role", "user"}, {"content", line}});
     ASHLAR_ASSIGN(const std::vector<TokenId> prompt, EncodeChat(session_, messages));
     ASHLAR_ASSIGN(const auto result, Generate(prompt, /*prints=*/true));
-    messages.push_back({{"role", "assistant"},
-                        {"content", session_.tokenizer().Decode(result->tokens, false)}});
+    messages.push_back(
+        {{"role", "assistant"}, {"content", session_.tokenizer().Decode(result->tokens, false)}});
     PrintTimings(*result);
   }
 }
@@ -211,7 +216,8 @@ void RunCommand::PrintJson(const Collector& result) const {
       {"completion_tokens", usage.completion_tokens},
       {"finish_reason", engine::NameOf(result.reason.value_or(engine::FinishReason::kError))},
       {"ttft_ms", static_cast<double>(usage.ttft_ns) * 1e-6},
-      {"prefill_tokens_per_s", PerSecond(usage.prompt_tokens - usage.cached_tokens, usage.prefill_ns)},
+      {"prefill_tokens_per_s",
+       PerSecond(usage.prompt_tokens - usage.cached_tokens, usage.prefill_ns)},
       {"decode_tokens_per_s",
        PerSecond(usage.completion_tokens > 0 ? usage.completion_tokens - 1 : 0, usage.decode_ns)},
       {"kv",
@@ -251,11 +257,13 @@ void AddSamplingFlags(CLI::App& command, model::SamplingParams& sampling) {
       ->capture_default_str();
   command.add_option("--top-p", sampling.top_p, "keep the likeliest tokens up to this probability")
       ->capture_default_str();
-  command.add_option("--min-p", sampling.min_p, "drop tokens less likely than this share of the best")
+  command
+      .add_option("--min-p", sampling.min_p, "drop tokens less likely than this share of the best")
       ->capture_default_str();
   command.add_option("--repetition-penalty", sampling.repetition_penalty, "1 = none")
       ->capture_default_str();
-  command.add_option("--presence-penalty", sampling.presence_penalty, "-2 to 2")->capture_default_str();
+  command.add_option("--presence-penalty", sampling.presence_penalty, "-2 to 2")
+      ->capture_default_str();
   command.add_option("--frequency-penalty", sampling.frequency_penalty, "-2 to 2")
       ->capture_default_str();
   command.add_option("--seed", sampling.seed, "seed of the draws")->capture_default_str();
@@ -265,27 +273,32 @@ void AddSamplingFlags(CLI::App& command, model::SamplingParams& sampling) {
 
 CommandBody AddRunCommand(CLI::App& app) {
   auto flags = std::make_shared<RunFlags>();
-  CLI::App* const command = app.add_subcommand("run", "answer one prompt, or chat, in the terminal");
+  CLI::App* const command =
+      app.add_subcommand("run", "answer one prompt, or chat, in the terminal");
   AddEngineFlags(*command, flags->engine);
   AddSamplingFlags(*command, flags->sampling);
   command->add_option("-p,--prompt,prompt", flags->prompt, "the prompt");
-  command->add_option("--prompt-ids", flags->prompt_ids, "file with a JSON array of prompt token ids");
+  command->add_option("--prompt-ids", flags->prompt_ids,
+                      "file with a JSON array of prompt token ids");
   command->add_option("--system", flags->system, "system message of the chat");
-  command->add_flag("--chat", flags->is_chat, "read one message per line from stdin and answer each");
+  command->add_flag("--chat", flags->is_chat,
+                    "read one message per line from stdin and answer each");
   command->add_flag("--raw", flags->is_raw, "use the prompt as it is, without the chat template");
   command->add_flag("--json", flags->as_json, "print one JSON object");
   command->add_flag("--ignore-eos", flags->ignores_eos, "do not stop at end-of-text tokens");
   command->add_option("-n,--max-tokens", flags->max_tokens, "tokens to generate at the most")
       ->capture_default_str();
-  command->add_option("--logprobs", flags->logprobs, "with --json: this many likeliest tokens each");
+  command->add_option("--logprobs", flags->logprobs,
+                      "with --json: this many likeliest tokens each");
   command->add_option("--logits-out", flags->logits_out,
                       "write f32 logits [prompt + completion tokens, vocab] to this file");
   return [flags]() -> Status {
     const int sources = (flags->prompt.empty() ? 0 : 1) + (flags->prompt_ids.empty() ? 0 : 1) +
                         (flags->is_chat ? 1 : 0);
     if (sources != 1) {
-      return MakeError(ErrorCode::kInvalidArgument,
-                       "give exactly one of a prompt (--prompt TEXT), --prompt-ids FILE and --chat");
+      return MakeError(
+          ErrorCode::kInvalidArgument,
+          "give exactly one of a prompt (--prompt TEXT), --prompt-ids FILE and --chat");
     }
     ASHLAR_ASSIGN(const auto session, Session::Open(flags->engine));
     return RunCommand(*flags, *session).Run();

@@ -46,7 +46,8 @@ Status Session::Load(const EngineSetup& setup) {
   ASHLAR_ASSIGN(tokenizer_, text::Tokenizer::Create(*file_));
   pool_ = std::make_unique<ThreadPool>(setup.threads);
   ProgressBar bar;
-  ASHLAR_ASSIGN(model_, model::Model::Load(*file_, *pool_, [&](std::uint64_t done, std::uint64_t total) {
+  ASHLAR_ASSIGN(model_,
+                model::Model::Load(*file_, *pool_, [&](std::uint64_t done, std::uint64_t total) {
                   bar.Show(done, total);
                 }));
   if (tokenizer_->vocab_size() > model_->config().vocab) {
@@ -54,16 +55,17 @@ Status Session::Load(const EngineSetup& setup) {
                      tokenizer_->vocab_size(), model_->config().vocab);
   }
   LoadChatTemplate();
-  ASHLAR_ASSIGN(engine_, engine::Engine::Create(*model_, kernels::KernelsFor(setup.isa), *pool_, clock_,
-                                                setup.engine));
+  ASHLAR_ASSIGN(engine_, engine::Engine::Create(*model_, kernels::KernelsFor(setup.isa), *pool_,
+                                                clock_, setup.engine));
   const engine::ServiceInfo& info = engine_->info();
   ASHLAR_LOG_INFO(
-      "{}: {} weights, {} KV cache ({} tokens of {} in {} blocks), {} workspace, {} threads, isa {}, "
+      "{}: {} weights, {} KV cache (room for {} tokens of {}, blocks of {}), {} workspace, {} "
+      "threads, isa {}, "
       "{:.2f} s",
-      setup.model_path, FormatByteSize(model_->weights().bytes()), FormatByteSize(info.kv_bytes_reserved),
-      info.kv_bytes_reserved / info.kv_bytes_per_token, info.kv_codec, info.block_tokens,
-      FormatByteSize(engine_->workspace_bytes()), setup.threads, kernels::NameOf(setup.isa),
-      static_cast<double>(clock_.NowNs() - start_ns) * 1e-9);
+      setup.model_path, FormatByteSize(model_->weights().bytes()),
+      FormatByteSize(info.kv_bytes_reserved), info.kv_bytes_reserved / info.kv_bytes_per_token,
+      info.kv_codec, info.block_tokens, FormatByteSize(engine_->workspace_bytes()), setup.threads,
+      kernels::NameOf(setup.isa), static_cast<double>(clock_.NowNs() - start_ns) * 1e-9);
   return {};
 }
 
@@ -72,13 +74,14 @@ void Session::LoadChatTemplate() {
   if (!source.ok() || source->empty()) return;
   auto parsed = text::ChatTemplate::Parse(*source);
   if (parsed.ok()) {
-    chat_template_ = *std::move(parsed);
+    chat_template_.emplace(*std::move(parsed));
   } else {
     ASHLAR_LOG_WARNING("the model's chat template cannot be used: {}", parsed.error().message);
   }
 }
 
-Result<std::vector<TokenId>> EncodeChat(const Session& session, const nlohmann::ordered_json& messages) {
+Result<std::vector<TokenId>> EncodeChat(const Session& session,
+                                        const nlohmann::ordered_json& messages) {
   const text::ChatTemplate* const chat_template = session.chat_template();
   if (chat_template == nullptr) {
     return MakeError(ErrorCode::kInvalidArgument,
@@ -86,8 +89,10 @@ Result<std::vector<TokenId>> EncodeChat(const Session& session, const nlohmann::
   }
   const text::Tokenizer& tokenizer = session.tokenizer();
   nlohmann::ordered_json context = {{"messages", messages}, {"add_generation_prompt", true}};
-  if (tokenizer.bos_token()) context["bos_token"] = tokenizer.TokenBytes(*tokenizer.bos_token(), true);
-  if (tokenizer.eos_token()) context["eos_token"] = tokenizer.TokenBytes(*tokenizer.eos_token(), true);
+  if (tokenizer.bos_token())
+    context["bos_token"] = tokenizer.TokenBytes(*tokenizer.bos_token(), true);
+  if (tokenizer.eos_token())
+    context["eos_token"] = tokenizer.TokenBytes(*tokenizer.eos_token(), true);
   ASHLAR_ASSIGN(const std::string prompt, chat_template->Render(context));
   // Templates write the beginning-of-text token themselves when the model wants one.
   return tokenizer.Encode(prompt, {.add_special = false, .parse_special = true});

@@ -49,6 +49,7 @@ class Session {
 };
 
 // A conversation as the prompt's tokens. Errors: those of the template.
-Result<std::vector<TokenId>> EncodeChat(const Session& session, const nlohmann::ordered_json& messages);
+Result<std::vector<TokenId>> EncodeChat(const Session& session,
+                                        const nlohmann::ordered_json& messages);
 
 }  // namespace ashlar::apps

@@ -32,8 +32,8 @@ std::shared_ptr<RecordingSink> RunAlone(Engine& engine, const GenerationRequest&
 
 TEST(Engine, GeneratesUntilTheLimitAndReturnsEveryBlock) {
   TinyEngine engine;
-  const auto sink = RunAlone(*engine, {.prompt = Prompt(40, 1), .sampling = {.temperature = 0},
-                                       .max_tokens = 9});
+  const auto sink =
+      RunAlone(*engine, {.prompt = Prompt(40, 1), .sampling = {.temperature = 0}, .max_tokens = 9});
   EXPECT_EQ(sink->tokens.size(), 9u);
   EXPECT_EQ(sink->reason, FinishReason::kLength);
   EXPECT_EQ(sink->usage.prompt_tokens, 40u);
@@ -47,20 +47,22 @@ TEST(Engine, GeneratesUntilTheLimitAndReturnsEveryBlock) {
 
 TEST(Engine, StopTokensEndTheSequenceAndAreReported) {
   TinyEngine engine;
-  GenerationRequest request = {.prompt = Prompt(5, 2), .sampling = {.temperature = 0},
-                               .max_tokens = 20};
+  GenerationRequest request = {
+      .prompt = Prompt(5, 2), .sampling = {.temperature = 0}, .max_tokens = 20};
   const auto free_run = RunAlone(*engine, request);
   request.stop_tokens = {free_run->tokens[3]};
   const auto sink = RunAlone(*engine, request);
-  const auto first = std::find(free_run->tokens.begin(), free_run->tokens.end(), free_run->tokens[3]);
+  const auto first =
+      std::find(free_run->tokens.begin(), free_run->tokens.end(), free_run->tokens[3]);
   EXPECT_EQ(sink->tokens, std::vector<TokenId>(free_run->tokens.begin(), first + 1));
   EXPECT_EQ(sink->reason, FinishReason::kStop);
 }
 
 TEST(Engine, MaxTokensZeroOnlyComputesThePrompt) {
   TinyEngine engine;
-  const auto sink = RunAlone(*engine, {.prompt = Prompt(20, 3), .max_tokens = 0, .top_logprobs = 2,
-                                       .prompt_logprobs = true});
+  const auto sink = RunAlone(
+      *engine,
+      {.prompt = Prompt(20, 3), .max_tokens = 0, .top_logprobs = 2, .prompt_logprobs = true});
   EXPECT_TRUE(sink->tokens.empty());
   EXPECT_EQ(sink->reason, FinishReason::kLength);
   EXPECT_EQ(sink->prompt_logprobs.size(), 19u);
@@ -69,8 +71,10 @@ TEST(Engine, MaxTokensZeroOnlyComputesThePrompt) {
 TEST(Engine, ReportsLogitsOfEveryPositionOnceAndInOrder) {
   TinyEngine engine;
   for (const std::uint64_t max_tokens : {0u, 1u, 6u}) {
-    const auto sink = RunAlone(*engine, {.prompt = Prompt(37, 4), .sampling = {.temperature = 0},
-                                         .max_tokens = max_tokens, .report_logits = true});
+    const auto sink = RunAlone(*engine, {.prompt = Prompt(37, 4),
+                                         .sampling = {.temperature = 0},
+                                         .max_tokens = max_tokens,
+                                         .report_logits = true});
     ASSERT_EQ(sink->logits.size(), 37 + max_tokens);
     for (std::size_t i = 0; i < sink->positions.size(); ++i) ASSERT_EQ(sink->positions[i], i);
     for (std::size_t i = 0; i < max_tokens; ++i) {
@@ -82,16 +86,19 @@ TEST(Engine, ReportsLogitsOfEveryPositionOnceAndInOrder) {
 TEST(Engine, LogprobsAgreeWithTheLogits) {
   TinyEngine engine;
   const std::vector<TokenId> prompt = Prompt(18, 5);
-  const auto sink =
-      RunAlone(*engine, {.prompt = prompt, .sampling = {.temperature = 0}, .max_tokens = 3,
-                         .top_logprobs = 4, .prompt_logprobs = true, .report_logits = true});
+  const auto sink = RunAlone(*engine, {.prompt = prompt,
+                                       .sampling = {.temperature = 0},
+                                       .max_tokens = 3,
+                                       .top_logprobs = 4,
+                                       .prompt_logprobs = true,
+                                       .report_logits = true});
   ASSERT_EQ(sink->prompt_logprobs.size(), 17u);
   for (std::size_t i = 0; i < 17; ++i) {
     EXPECT_EQ(sink->prompt_logprobs[i].token, prompt[i + 1]);
     const auto& row = sink->logits[i];
-    EXPECT_FLOAT_EQ(sink->prompt_logprobs[i].logprob,
-                    static_cast<float>(row[static_cast<std::size_t>(prompt[i + 1])] -
-                                       model::LogSumExp(row)));
+    EXPECT_FLOAT_EQ(
+        sink->prompt_logprobs[i].logprob,
+        static_cast<float>(row[static_cast<std::size_t>(prompt[i + 1])] - model::LogSumExp(row)));
   }
   ASSERT_EQ(sink->logprobs.size(), 3u);
   for (const TokenLogprobs& logprobs : sink->logprobs) {
@@ -163,7 +170,8 @@ TEST(Engine, CancelFreesEverythingWaitingOrRunning) {
 
 TEST(Engine, RefusesWhatCanNeverRunWithTheArithmetic) {
   EngineOptions options = TinyEngine::DefaultOptions();
-  options.kv_memory_bytes = 5 * 8192;  // a block is 2 layers * 2 heads * 8 * 16 * 2 * 2 bytes = 2 KiB
+  options.kv_memory_bytes =
+      5 * 8192;  // a block is 2 layers * 2 heads * 8 * 16 * 2 * 2 bytes = 2 KiB
   TinyEngine engine(options);
   const std::uint64_t block = engine->pool().layout().block_bytes();
   const std::uint64_t slots = engine->pool().capacity() * 16;
@@ -178,7 +186,8 @@ TEST(Engine, RefusesWhatCanNeverRunWithTheArithmetic) {
   EXPECT_NE(message({.prompt = {0, 259}}).find("259"), std::string::npos);
   EXPECT_NE(message({.prompt = {-1}}).find("-1"), std::string::npos);
   EXPECT_NE(message({.prompt = Prompt(500, 1), .max_tokens = 13}).find("513"), std::string::npos);
-  EXPECT_NE(message({.prompt = Prompt(1, 1), .max_tokens = ~0ull}).find("context"), std::string::npos);
+  EXPECT_NE(message({.prompt = Prompt(1, 1), .max_tokens = ~0ull}).find("context"),
+            std::string::npos);
   EXPECT_NE(message({.prompt = {1}, .sampling = {.temperature = -1}}).find("temperature"),
             std::string::npos);
   EXPECT_NE(message({.prompt = {1}, .top_logprobs = 129}).find("129"), std::string::npos);

@@ -15,7 +15,9 @@ namespace {
 class WaitableSink final : public EventSink {
  public:
   void OnToken(TokenId token, const TokenLogprobs*) override { tokens.push_back(token); }
-  void OnFinish(FinishReason why, const Usage&, std::string_view) override { finished_.set_value(why); }
+  void OnFinish(FinishReason why, const Usage&, std::string_view) override {
+    finished_.set_value(why);
+  }
   FinishReason Wait() { return finished_.get_future().get(); }
   std::vector<TokenId> tokens;
 

@@ -19,9 +19,9 @@ namespace ashlar::engine {
 struct GenerationRequest {
   std::vector<TokenId> prompt;  // at least one token
   model::SamplingParams sampling;
-  std::uint64_t max_tokens = 16;     // tokens to generate at the most; 0 only computes the prompt
-  std::vector<TokenId> stop_tokens = {};  // generating one of these ends the sequence; it is reported as
-                                     // the last token, with FinishReason::kStop
+  std::uint64_t max_tokens = 16;  // tokens to generate at the most; 0 only computes the prompt
+  std::vector<TokenId> stop_tokens = {};  // generating one of these ends the sequence; it is
+                                          // reported as the last token, with FinishReason::kStop
   // Report the logprob of each generated token and of this many most likely ones.
   std::optional<std::uint32_t> top_logprobs = std::nullopt;
   // Report the same for every prompt token but the first (needs top_logprobs).

@@ -49,8 +49,8 @@ struct Describer {
     return fmt::format("the string {}", Quote(value));
   }
   std::string operator()(const Array& array) const {
-    constexpr std::string_view kKinds[] = {"integers", "numbers", "strings"};
-    return fmt::format("an array of {} {}", array.size(), kKinds[array.elements.index()]);
+    constexpr std::string_view kinds[] = {"integers", "numbers", "strings"};
+    return fmt::format("an array of {} {}", array.size(), kinds[array.elements.index()]);
   }
 };
 

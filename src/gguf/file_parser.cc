@@ -178,7 +178,6 @@ Status FileParser::ParseHeader() {
 }
 
 Status FileParser::CheckMagicAndVersion() {
-  constexpr std::uint32_t kSwappedMagic = 0x47475546;
   const std::string_view start(reinterpret_cast<const char*>(bytes_.data()),
                                std::min<std::size_t>(bytes_.size(), 16));
   ASHLAR_ASSIGN(const auto magic, Read<std::uint32_t>("magic number 'GGUF'"));
@@ -355,8 +354,6 @@ Result<DType> FileParser::ParseTensorType() {
 
 // Bytes of all rows. `at` is where the tensor's entry begins.
 Result<std::uint64_t> FileParser::DataBytes(const Tensor& tensor, std::uint64_t at) const {
-  // Below this neither RowBytes nor the total can overflow, and no disk is that large.
-  constexpr std::uint64_t kMaxElements = std::uint64_t{1} << 56;
   std::uint64_t elements = 1;
   for (const std::uint64_t dim : tensor.dims) {
     if (dim > kMaxElements / elements) {

@@ -17,8 +17,9 @@
 namespace ashlar::gguf {
 
 inline constexpr std::uint32_t kMagic = 0x46554747;  // the bytes "GGUF" read as little endian
-inline constexpr std::uint32_t kMinVersion = 2;      // version 1 had 32-bit lengths
-inline constexpr std::uint32_t kMaxVersion = 3;      // version 3 only added big-endian files
+inline constexpr std::uint32_t kSwappedMagic = 0x47475546;
+inline constexpr std::uint32_t kMinVersion = 2;  // version 1 had 32-bit lengths
+inline constexpr std::uint32_t kMaxVersion = 3;  // version 3 only added big-endian files
 inline constexpr std::size_t kHeaderBytes = 24;
 
 inline constexpr std::string_view kAlignmentKey = "general.alignment";
@@ -46,6 +47,10 @@ inline constexpr std::uint64_t kMaxKeys = 1 << 16;
 inline constexpr std::uint64_t kMaxTensors = 1 << 18;
 inline constexpr std::uint64_t kMaxArrayElements = 1 << 24;  // in all arrays of a file together
 inline constexpr std::uint64_t kMaxParts = 1000;
+
+// Of one tensor. Up to this many neither RowBytes nor the total can overflow, and no disk is that
+// large.
+inline constexpr std::uint64_t kMaxElements = std::uint64_t{1} << 56;
 
 // The type of a metadata value, as numbered in the file.
 enum class ValueType : std::uint32_t {

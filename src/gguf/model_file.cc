@@ -114,10 +114,7 @@ Result<ModelFile> ModelFile::Open(const std::string& path) {
                                       static_cast<std::uint32_t>(split.count)}));
   }
   for (std::uint32_t number = 1; number <= split.count; ++number) {
-    if (number == split.number + 1) {
-      parts.push_back(std::move(opened));
-      continue;
-    }
+    if (number == split.number + 1) continue;
     name->number = number;
     auto part = OpenPart::Open(FormatSplitName(*name));
     if (!part.ok()) {
@@ -126,6 +123,7 @@ Result<ModelFile> ModelFile::Open(const std::string& path) {
     }
     parts.push_back(*std::move(part));
   }
+  parts.insert(parts.begin() + static_cast<std::ptrdiff_t>(split.number), std::move(opened));
   return Join(std::move(parts));
 }
 

@@ -289,8 +289,8 @@ TEST(SplitModelFile, PartsMayHoldNoTensors) {
   GgufWriter writer;
   writer.AddFloats("t", {1}, std::vector<float>{1.0f});
   const auto files = writer.BuildSplit(3);
-  std::vector<ModelFile::Part> parts;
-  for (const Bytes& file : files) parts.push_back({file, "part"});
+  const std::vector<ModelFile::Part> parts = {
+      {files[0], "first"}, {files[1], "second"}, {files[2], "third"}};
   const auto model = ModelFile::ParseParts(parts);
   ASSERT_TRUE(model.ok()) << model.error().message;
   EXPECT_EQ(model->tensors().size(), 1u);

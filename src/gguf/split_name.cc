@@ -8,6 +8,9 @@
 namespace ashlar::gguf {
 namespace {
 
+// The end of a part's name, read by position.
+constexpr std::string_view kForm = "-NNNNN-of-NNNNN.gguf";
+
 // Five digits as a number.
 std::optional<std::uint32_t> ParseFiveDigits(std::string_view text) {
   std::uint32_t value = 0;
@@ -21,8 +24,6 @@ std::optional<std::uint32_t> ParseFiveDigits(std::string_view text) {
 }  // namespace
 
 std::optional<SplitName> ParseSplitName(std::string_view path) {
-  // The tail "-NNNNN-of-NNNNN.gguf", by position.
-  constexpr std::string_view kForm = "-NNNNN-of-NNNNN.gguf";
   if (path.size() < kForm.size()) return std::nullopt;
   const std::string_view tail = path.substr(path.size() - kForm.size());
   if (tail[0] != '-' || tail.substr(6, 4) != "-of-" || tail.substr(15) != ".gguf") {

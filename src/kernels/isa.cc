@@ -14,9 +14,9 @@ bool RunsHere(Isa isa) {
     case Isa::kReference:
       return true;
     case Isa::kAvx2:
-      return (hwy::SupportedTargets() & HWY_AVX2) != 0;
+      return (HWY_SUPPORTED_TARGETS & HWY_AVX2) != 0;
     case Isa::kAvx512:
-      return (hwy::SupportedTargets() & HWY_AVX3) != 0;
+      return (HWY_SUPPORTED_TARGETS & HWY_AVX3) != 0;
     case Isa::kNeon:
       return true;  // part of AArch64: a build that contains it runs on nothing else
   }

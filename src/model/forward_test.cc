@@ -57,7 +57,8 @@ class Machine {
                                                               .codec = recipe.codec,
                                                               .block_tokens = recipe.block_tokens}),
                                        64 << 20)),
-        forward_(model, blocks_.layout(), kernels::KernelsFor(recipe.isa), pool_, recipe.max_tokens) {}
+        forward_(model, blocks_.layout(), kernels::KernelsFor(recipe.isa), pool_,
+                 recipe.max_tokens) {}
 
   kv::BlockTable NewTable(std::uint64_t tokens) {
     return kv::BlockTable(blocks_, *blocks_.Reserve(blocks_.layout().BlocksNeeded(tokens)));
@@ -118,7 +119,8 @@ TEST_P(EveryTinyModel, HowItIsComputedChangesNoBit) {
   for (const float logit : expected.back()) ASSERT_TRUE(std::isfinite(logit));
   EXPECT_EQ(Machine(fixture.model(), {}).RunAlone(tokens, 1), expected);
   EXPECT_EQ(Machine(fixture.model(), {.threads = 2}).RunAlone(tokens, 7), expected);
-  EXPECT_EQ(Machine(fixture.model(), {.threads = 3, .block_tokens = 64}).RunAlone(tokens, 32), expected);
+  EXPECT_EQ(Machine(fixture.model(), {.threads = 3, .block_tokens = 64}).RunAlone(tokens, 32),
+            expected);
   // Fewer tokens: the reference kernels are slow.
   const std::vector<Logits> first(expected.begin(), expected.begin() + 5);
   for (const kernels::Isa isa : kernels::RunnableIsas()) {
@@ -138,8 +140,12 @@ class EveryCodec : public testing::TestWithParam<DType> {};
 
 // Long enough for three softmax segments, so that merges and split decode are on the path.
 TEST_P(EveryCodec, LongSequencesAreTheSameInChunksOnThreadsAndInBatches) {
-  const Fixture fixture(TinyModelOptions{.hidden = 64, .feed_forward = 96, .heads = 6, .kv_heads = 3,
-                                         .head_dim = 16, .rope_dims = 16});
+  const Fixture fixture(TinyModelOptions{.hidden = 64,
+                                         .feed_forward = 96,
+                                         .heads = 6,
+                                         .kv_heads = 3,
+                                         .head_dim = 16,
+                                         .rope_dims = 16});
   const std::vector<TokenId> tokens = RandomTokens(600, 5);
   const Recipe base = {.codec = GetParam()};
   const auto expected = Machine(fixture.model(), base).RunAlone(tokens, tokens.size());
@@ -171,8 +177,10 @@ TEST_P(EveryCodec, LongSequencesAreTheSameInChunksOnThreadsAndInBatches) {
     for (std::size_t i = 0; i < kBatch; ++i) {
       const std::size_t rest = sequences[i].size() - tables[i]->tokens();
       if (rest == 0) continue;
-      const std::size_t count = std::min<std::size_t>(rest, random() % 2 == 0 ? 1 : 1 + random() % 90);
-      parts.push_back({tables[i].get(), std::span(sequences[i]).subspan(tables[i]->tokens(), count)});
+      const std::size_t count =
+          std::min<std::size_t>(rest, random() % 2 == 0 ? 1 : 1 + random() % 90);
+      parts.push_back(
+          {tables[i].get(), std::span(sequences[i]).subspan(tables[i]->tokens(), count)});
       who.push_back(i);
     }
     if (parts.empty()) break;
@@ -184,7 +192,8 @@ TEST_P(EveryCodec, LongSequencesAreTheSameInChunksOnThreadsAndInBatches) {
   }
   EXPECT_EQ(results[3], expected);
   for (std::size_t i = 0; i < kBatch; ++i) {
-    EXPECT_EQ(results[i], Machine(fixture.model(), base).RunAlone(sequences[i], sequences[i].size()));
+    EXPECT_EQ(results[i],
+              Machine(fixture.model(), base).RunAlone(sequences[i], sequences[i].size()));
   }
 }
 
@@ -195,8 +204,8 @@ TEST(Forward, CodecsDifferAndStayClose) {
   const Fixture fixture(TinyModelOptions{});
   const std::vector<TokenId> tokens = RandomTokens(40, 9);
   const Logits exact = Machine(fixture.model(), {.codec = DType::kF32}).RunAlone(tokens, 40).back();
-  for (const auto& [codec, tolerance] : std::map<DType, float>{{DType::kF16, 0.02f},
-                                                               {DType::kBF16, 0.2f}}) {
+  for (const auto& [codec, tolerance] :
+       std::map<DType, float>{{DType::kF16, 0.02f}, {DType::kBF16, 0.2f}}) {
     const Logits rounded = Machine(fixture.model(), {.codec = codec}).RunAlone(tokens, 40).back();
     EXPECT_NE(rounded, exact);  // a codec that changes nothing would not be stored
     for (std::size_t i = 0; i < exact.size(); ++i) ASSERT_NEAR(rounded[i], exact[i], tolerance);

@@ -56,14 +56,15 @@ TEST(Rope, DivisorsActPerFrequency) {
   EXPECT_NEAR(Frequency(rope, 2), 0.00125, 1e-9);
 }
 
-// YaRN's figures for d = 128, base 10000, 4096 trained tokens, betas 32 and 1: the ramp runs from pair
-// floor(20.94) = 20 to ceil(45.03) = 46.
+// YaRN's figures for d = 128, base 10000, 4096 trained tokens, betas 32 and 1: the ramp runs from
+// pair floor(20.94) = 20 to ceil(45.03) = 46.
 TEST(Rope, YarnKeepsFastPairsInterpolatesSlowOnesAndBlendsBetween) {
   ModelConfig config = Config(128, 10000.0);
-  config.rope_scaling = {
-      .kind = RopeScaling::Kind::kYarn, .factor = 8.0, .original_context = 4096};
+  config.rope_scaling = {.kind = RopeScaling::Kind::kYarn, .factor = 8.0, .original_context = 4096};
   const Rope rope(config, {});
-  const auto plain = [](std::size_t i) { return std::pow(10000.0, -2.0 * static_cast<double>(i) / 128); };
+  const auto plain = [](std::size_t i) {
+    return std::pow(10000.0, -2.0 * static_cast<double>(i) / 128);
+  };
   EXPECT_NEAR(Frequency(rope, 5) / plain(5), 1.0, 1e-5);
   EXPECT_NEAR(Frequency(rope, 20) / plain(20), 1.0, 1e-5);
   EXPECT_NEAR(Frequency(rope, 33) / plain(33), 0.5 + 0.5 / 8, 1e-5);  // half way up the ramp

@@ -58,19 +58,23 @@ TEST(Sampler, ADrawIsAFunctionOfSeedAndPosition) {
   std::vector<TokenId> forward, backward;
   Sampler sampler(logits.size());
   const TokenHistory history({});
-  for (std::uint64_t p = 0; p < 40; ++p) forward.push_back(sampler.Sample(logits, params, history, p));
-  for (std::uint64_t p = 40; p-- > 0;) backward.push_back(sampler.Sample(logits, params, history, p));
+  for (std::uint64_t p = 0; p < 40; ++p)
+    forward.push_back(sampler.Sample(logits, params, history, p));
+  for (std::uint64_t p = 40; p-- > 0;)
+    backward.push_back(sampler.Sample(logits, params, history, p));
   std::reverse(backward.begin(), backward.end());
   EXPECT_EQ(forward, backward);
   SamplingParams other = params;
   other.seed = 43;
   std::vector<TokenId> different;
-  for (std::uint64_t p = 0; p < 40; ++p) different.push_back(sampler.Sample(logits, other, history, p));
+  for (std::uint64_t p = 0; p < 40; ++p)
+    different.push_back(sampler.Sample(logits, other, history, p));
   EXPECT_NE(forward, different);
 }
 
 TEST(Sampler, TopKTopPAndMinPKeepWhatTheySay) {
-  const std::vector<float> logits = {std::log(0.1f), std::log(0.5f), std::log(0.25f), std::log(0.15f)};
+  const std::vector<float> logits = {std::log(0.1f), std::log(0.5f), std::log(0.25f),
+                                     std::log(0.15f)};
   const auto kept = [&](const SamplingParams& params) {
     std::vector<TokenId> tokens;
     for (const auto& [token, count] : Histogram(logits, params, 2000)) tokens.push_back(token);

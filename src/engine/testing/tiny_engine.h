@@ -14,8 +14,14 @@ namespace ashlar::engine {
 
 // Small enough that a step takes well under a millisecond.
 inline model::TinyModelOptions TinyEngineModel() {
-  return {.layers = 2, .hidden = 32, .feed_forward = 48, .heads = 4, .kv_heads = 2, .head_dim = 8,
-          .rope_dims = 8, .context = 512};
+  return {.layers = 2,
+          .hidden = 32,
+          .feed_forward = 48,
+          .heads = 4,
+          .kv_heads = 2,
+          .head_dim = 8,
+          .rope_dims = 8,
+          .context = 512};
 }
 
 class TinyEngine {

@@ -1,5 +1,6 @@
 #include "gguf/testing/sample_files.h"
 
+#include <algorithm>
 #include <limits>
 #include <string>
 #include <vector>
@@ -19,22 +20,24 @@ std::vector<std::byte> RandomBytes(std::size_t count, std::uint64_t stream) {
 
 template <typename T>
 void AddInteger(GgufWriter& writer, const std::string& name, ValueType type) {
+  using Limits = std::numeric_limits<T>;
   // An array holds what fits an i64; the scalar goes to the type's own ends.
-  constexpr std::int64_t kLow = std::numeric_limits<T>::min();
-  constexpr auto kHigh = static_cast<std::int64_t>(std::numeric_limits<T>::max() &
-                                                   std::numeric_limits<std::int64_t>::max());
-  if constexpr (std::numeric_limits<T>::is_signed) {
-    writer.SetSigned("scalar." + name, kLow, type);
+  const std::int64_t low =
+      Limits::is_signed ? -static_cast<std::int64_t>(Limits::max()) - 1 : std::int64_t{0};
+  const auto high = static_cast<std::int64_t>(
+      std::min<std::uint64_t>(Limits::max(), std::numeric_limits<std::int64_t>::max()));
+  if constexpr (Limits::is_signed) {
+    writer.SetSigned("scalar." + name, low, type);
   } else {
-    writer.SetUnsigned("scalar." + name, std::numeric_limits<T>::max(), type);
+    writer.SetUnsigned("scalar." + name, Limits::max(), type);
   }
-  writer.SetIntegers("array." + name, std::vector<std::int64_t>{kLow, 7, kHigh}, type);
+  writer.SetIntegers("array." + name, std::vector<std::int64_t>{low, 7, high}, type);
 }
 
 }  // namespace
 
 GgufWriter SmallModel() {
-  constexpr std::uint64_t kVocab = 8;
+  constexpr std::uint64_t vocab = 8;
   GgufWriter writer;
   writer.Set("general.architecture", "llama")
       .Set("general.name", "tiny")
@@ -49,13 +52,13 @@ GgufWriter SmallModel() {
       .SetStrings("tokenizer.ggml.tokens",
                   std::vector<std::string>{"<s>", "</s>", "a", "b", "ab", "\xC4\xA0",
                                            "\xE2\x82\xAC", "\xFF"})
-      .SetFloats("tokenizer.ggml.scores", std::vector<double>(kVocab, -0.5))
+      .SetFloats("tokenizer.ggml.scores", std::vector<double>(vocab, -0.5))
       .SetIntegers("tokenizer.ggml.token_type", std::vector<std::int64_t>{3, 3, 1, 1, 1, 1, 1, 6})
       .SetStrings("tokenizer.ggml.merges", std::vector<std::string>{"a b"})
       .SetUnsigned("tokenizer.ggml.bos_token_id", 0)
       .SetBool("tokenizer.ggml.add_bos_token", true);
   const std::vector<float> norm(32, 1.0f);
-  writer.AddFloats("token_embd.weight", {32, kVocab}, std::vector<float>(32 * kVocab, 0.25f));
+  writer.AddFloats("token_embd.weight", {32, vocab}, std::vector<float>(32 * vocab, 0.25f));
   writer.AddFloats("output_norm.weight", {32}, norm);
   for (const char* block : {"blk.0.", "blk.1."}) {
     writer.AddFloats(std::string(block) + "attn_norm.weight", {32}, norm);

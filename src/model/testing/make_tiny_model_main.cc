@@ -17,8 +17,8 @@ int main(int argc, char** argv) {
     return 2;
   }
   const auto options = model::FindTinyModel(argv[1]);
-  const Status written = options.ok() ? model::MakeTinyModel(*options).WriteTo(argv[2])
-                                      : Status(options.error());
+  const Status written =
+      options.ok() ? model::MakeTinyModel(*options).WriteTo(argv[2]) : Status(options.error());
   if (!written.ok()) {
     std::fprintf(stderr, "make_tiny_model: %s\n", written.error().message.c_str());
     return 1;

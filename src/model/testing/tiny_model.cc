@@ -36,8 +36,8 @@ void PutF16(std::byte* at, double value) {
   std::memcpy(at, &half, sizeof(half));
 }
 
-// Random codes with scales that give values of about `deviation`, around zero. The offsets are those of
-// each format's block layout.
+// Random codes with scales that give values of about `deviation`, around zero. The offsets are
+// those of each format's block layout.
 void FillBlock(DType dtype, double deviation, Draw& draw, std::byte* block) {
   const std::uint32_t bytes = InfoOf(dtype).block_bytes;
   for (std::uint32_t i = 0; i < bytes; ++i) block[i] = static_cast<std::byte>(draw.Bits() & 0xFF);
@@ -70,7 +70,8 @@ void FillBlock(DType dtype, double deviation, Draw& draw, std::byte* block) {
   }
 }
 
-std::vector<std::byte> RandomMatrix(DType dtype, std::uint64_t elements, double deviation, Draw& draw) {
+std::vector<std::byte> RandomMatrix(DType dtype, std::uint64_t elements, double deviation,
+                                    Draw& draw) {
   std::vector<std::byte> bytes(*RowBytes(dtype, elements));
   const DTypeInfo& info = InfoOf(dtype);
   for (std::uint64_t at = 0; at < bytes.size(); at += info.block_bytes) {
@@ -111,7 +112,8 @@ std::vector<std::string> ByteLevelTokens() {
 
 void AddVocabulary(gguf::GgufWriter& writer) {
   std::vector<std::string> tokens = ByteLevelTokens();
-  for (const char* special : {"<|im_start|>", "<|im_end|>", "<|endoftext|>"}) tokens.emplace_back(special);
+  for (const char* special : {"<|im_start|>", "<|im_end|>", "<|endoftext|>"})
+    tokens.emplace_back(special);
   std::vector<std::int64_t> types(kTinyVocab, 1);  // 1 = normal, 3 = control
   for (TokenId special = kTinyImStart; special <= kTinyEndOfText; ++special) {
     types[static_cast<std::size_t>(special)] = 3;
@@ -124,9 +126,10 @@ void AddVocabulary(gguf::GgufWriter& writer) {
       .SetUnsigned("tokenizer.ggml.bos_token_id", kTinyEndOfText)
       .SetUnsigned("tokenizer.ggml.eos_token_id", kTinyImEnd)
       .SetBool("tokenizer.ggml.add_bos_token", false)
-      .Set("tokenizer.chat_template",
-           "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
-           "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}");
+      .Set(
+          "tokenizer.chat_template",
+          "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+          "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}");
 }
 
 void AddMetadata(gguf::GgufWriter& writer, const TinyModelOptions& o) {
@@ -165,7 +168,8 @@ gguf::GgufWriter MakeTinyModel(const TinyModelOptions& o) {
     writer.AddTensor(name, {columns, rows}, o.dtype,
                      RandomMatrix(o.dtype, rows * columns, deviation, draw));
   };
-  const auto vector = [&](const std::string& name, std::uint64_t size, float around, float deviation) {
+  const auto vector = [&](const std::string& name, std::uint64_t size, float around,
+                          float deviation) {
     std::vector<float> values(size);
     for (float& value : values) value = around + deviation * draw.Normal();
     writer.AddFloats(name, {size}, values);
@@ -177,7 +181,8 @@ gguf::GgufWriter MakeTinyModel(const TinyModelOptions& o) {
   if (!o.is_tied) matrix("output.weight", kTinyVocab, o.hidden);
   if (o.has_rope_divisors) {
     std::vector<float> divisors(o.rope_dims / 2);
-    for (std::size_t i = 0; i < divisors.size(); ++i) divisors[i] = i < divisors.size() / 2 ? 1.0f : 8.0f;
+    for (std::size_t i = 0; i < divisors.size(); ++i)
+      divisors[i] = i < divisors.size() / 2 ? 1.0f : 8.0f;
     writer.AddFloats("rope_freqs.weight", {divisors.size()}, divisors);
   }
   for (std::uint32_t layer = 0; layer < o.layers; ++layer) {
@@ -234,7 +239,8 @@ Result<TinyModelOptions> FindTinyModel(std::string_view name) {
     names += names.empty() ? "" : ", ";
     names += model.name;
   }
-  return MakeError(ErrorCode::kInvalidArgument, "no tiny model is called '{}'; there are {}", name, names);
+  return MakeError(ErrorCode::kInvalidArgument, "no tiny model is called '{}'; there are {}", name,
+                   names);
 }
 
 }  // namespace ashlar::model

@@ -1,5 +1,5 @@
-// Tiny models with random weights, as GGUF: one for each architecture option, so that every branch of the
-// forward pass has a model that takes it. Seeded: the same options give the same bytes.
+// Tiny models with random weights, as GGUF: one for each architecture option, so that every branch
+// of the forward pass has a model that takes it. Seeded: the same options give the same bytes.
 //
 // The vocabulary is byte-level BPE without merges: 256 byte tokens, then the special tokens
 // "<|im_start|>", "<|im_end|>" and "<|endoftext|>", and a short chat template.
@@ -30,7 +30,7 @@ struct TinyModelOptions {
   DType dtype = DType::kF32;  // of all matrices
   bool is_tied = true;
   bool has_biases = false;
-  bool has_rope_divisors = false;  // Llama 3's rope_freqs.weight
+  bool has_rope_divisors = false;     // Llama 3's rope_freqs.weight
   std::string rope_scaling = "none";  // "none", "linear", "yarn"
   std::uint64_t seed = 1;
 };

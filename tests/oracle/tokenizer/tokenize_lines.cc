@@ -8,6 +8,7 @@
 #include <sstream>
 #include <string>
 
+#include "base/log.h"
 #include "gguf/model_file.h"
 #include "text/tokenizer.h"
 
@@ -39,6 +40,7 @@ std::string DecodeLine(const Tokenizer& tokenizer, std::istream& line) {
 }
 
 int Run(const char* path) {
+  if (const auto log = InitLog("warning"); !log.ok()) return 1;
   const auto file = gguf::ModelFile::Open(path);
   const auto tokenizer = file.ok() ? Tokenizer::Create(*file) : file.error();
   if (!tokenizer.ok()) {
