@@ -89,6 +89,19 @@ TEST_F(OpenAiServerTest, NamesWhatIsWrongWithTheRequest) {
   EXPECT_TRUE(service_->requests().empty());
 }
 
+TEST_F(OpenAiServerTest, ATextThatCannotFitIsRefusedUnencoded) {
+  Use(kHello);
+  // The longest token has 12 bytes, so 200 tokens hold at most 2411.
+  const auto ask = [this](std::size_t bytes) {
+    const std::string text(bytes, 'p');
+    return Ask("POST", "/v1/completions", DumpJson(Json{{"prompt", text}}))
+        ->json()["error"]["message"]
+        .get<std::string>();
+  };
+  EXPECT_NE(ask(2411).find("the request needs"), std::string::npos);
+  EXPECT_NE(ask(2412).find("2412 bytes of 'prompt' have at least 201"), std::string::npos);
+}
+
 TEST_F(OpenAiServerTest, TheLongestRequestThatFitsIsAccepted) {
   Use(FixedScript({'x'}));
   Generate("/v1/completions", R"({"prompt":"p","max_tokens":198})");  // 2 + 198
