@@ -5,6 +5,7 @@
 
 Works against any model. Exit status 0: all passed; 1: a check failed (named on stderr).
 """
+
 import argparse
 import json
 import sys
@@ -48,7 +49,9 @@ def expect_error(kind, call, param=None, code=None):
         call()
     except kind as error:
         check(error.body["message"], "an error has a message")
-        check(param is None or error.body["param"] == param, f"param {error.body['param']} is {param}")
+        check(
+            param is None or error.body["param"] == param, f"param {error.body['param']} is {param}"
+        )
         check(code is None or error.body["code"] == code, f"code {error.body['code']} is {code}")
         return error
     raise AssertionError(f"{kind.__name__} was expected")
@@ -58,17 +61,25 @@ def test_models(client):
     models = client.models.list().data
     check(len(models) >= 1 and models[0].object == "model", "models are listed")
     check(client.models.retrieve(models[0].id).id == models[0].id, "a model is found by name")
-    expect_error(openai.NotFoundError, lambda: client.models.retrieve("no-such-model"),
-                 code="model_not_found")
+    expect_error(
+        openai.NotFoundError,
+        lambda: client.models.retrieve("no-such-model"),
+        code="model_not_found",
+    )
 
 
 def test_completion(client):
     first = complete(client)
-    check(first.object == "text_completion" and first.id.startswith("cmpl-"), "shape of a completion")
+    check(
+        first.object == "text_completion" and first.id.startswith("cmpl-"), "shape of a completion"
+    )
     choice = first.choices[0]
     check(choice.index == 0 and choice.text, "one choice with text")
     check(choice.finish_reason in ("stop", "length"), "finish reason")
-    check(choice.finish_reason == "stop" or first.usage.completion_tokens == 24, "length is max_tokens")
+    check(
+        choice.finish_reason == "stop" or first.usage.completion_tokens == 24,
+        "length is max_tokens",
+    )
     check_usage(first.usage)
     check(complete(client).choices[0].text == choice.text, "greedy answers are the same again")
 
@@ -85,15 +96,19 @@ def test_completion_prompts(client):
 
 def test_chat(client):
     answer = chat(client)
-    check(answer.object == "chat.completion" and answer.id.startswith("chatcmpl-"), "shape of a chat")
+    check(
+        answer.object == "chat.completion" and answer.id.startswith("chatcmpl-"), "shape of a chat"
+    )
     message = answer.choices[0].message
     check(message.role == "assistant" and message.content, "an assistant's message")
     check(answer.choices[0].logprobs is None, "no logprobs unless asked for")
     check_usage(answer.usage)
     check(chat(client).choices[0].message.content == message.content, "the same again")
     parts = [{"role": "user", "content": [{"type": "text", "text": MESSAGES[0]["content"]}]}]
-    check(chat(client, messages=parts).choices[0].message.content == message.content,
-          "text parts are text")
+    check(
+        chat(client, messages=parts).choices[0].message.content == message.content,
+        "text parts are text",
+    )
 
 
 def test_chat_stream(client):
@@ -124,8 +139,10 @@ def test_completion_stream(client):
 def test_stream_of_several_choices(client):
     chunks = list(chat(client, stream=True, n=3, temperature=1, seed=5))
     check({c.choices[0].index for c in chunks} == {0, 1, 2}, "all choices are streamed")
-    texts = ["".join(c.choices[0].delta.content or "" for c in chunks if c.choices[0].index == i)
-             for i in range(3)]
+    texts = [
+        "".join(c.choices[0].delta.content or "" for c in chunks if c.choices[0].index == i)
+        for i in range(3)
+    ]
     whole = chat(client, n=3, temperature=1, seed=5)
     check(texts == [c.message.content for c in whole.choices], "each as when answered whole")
 
@@ -141,8 +158,10 @@ def test_n_and_seed(client):
     one = chat(client, n=2, temperature=1, seed=7)
     again = chat(client, n=2, temperature=1, seed=7)
     check([c.index for c in one.choices] == [0, 1], "n choices")
-    check([c.message.content for c in one.choices] == [c.message.content for c in again.choices],
-          "a seed makes sampling repeatable")
+    check(
+        [c.message.content for c in one.choices] == [c.message.content for c in again.choices],
+        "a seed makes sampling repeatable",
+    )
     greedy = complete(client, n=2)
     check(greedy.choices[0].text == greedy.choices[1].text, "greedy choices are alike")
     best = complete(client, best_of=3, n=1, temperature=1, seed=3)
@@ -154,8 +173,10 @@ def test_chat_logprobs(client):
     answer = chat(client, logprobs=True, top_logprobs=3)
     choice = answer.choices[0]
     entries = choice.logprobs.content
-    check(len(entries) in (answer.usage.completion_tokens, answer.usage.completion_tokens - 1),
-          "an entry for each token, but the one that ends the text")
+    check(
+        len(entries) in (answer.usage.completion_tokens, answer.usage.completion_tokens - 1),
+        "an entry for each token, but the one that ends the text",
+    )
     for entry in entries:
         check(entry.logprob <= 0, "a logprob is at most 0")
         check(len(entry.top_logprobs) == 3, "three alternatives")
@@ -172,8 +193,13 @@ def test_completion_logprobs_and_echo(client):
     choice = complete(client, logprobs=2).choices[0]
     logprobs = choice.logprobs
     count = len(logprobs.tokens)
-    check(count == len(logprobs.token_logprobs) == len(logprobs.top_logprobs) == len(logprobs.text_offset),
-          "parallel arrays")
+    check(
+        count
+        == len(logprobs.token_logprobs)
+        == len(logprobs.top_logprobs)
+        == len(logprobs.text_offset),
+        "parallel arrays",
+    )
     for token, logprob, top in zip(logprobs.tokens, logprobs.token_logprobs, logprobs.top_logprobs):
         check(abs(top[token] - logprob) < 1e-6 and len(top) in (2, 3), "the token is among its top")
     check(logprobs.text_offset == sorted(logprobs.text_offset), "offsets go up")
@@ -187,9 +213,11 @@ def test_completion_logprobs_and_echo(client):
 
 def test_stop(client):
     free = complete(client).choices[0].text
-    stop = free[len(free) // 2:len(free) // 2 + 2]
+    stop = free[len(free) // 2 : len(free) // 2 + 2]
     stopped = complete(client, stop=[stop])
-    check(stopped.choices[0].text == free[:free.index(stop)], "the text ends before the stop string")
+    check(
+        stopped.choices[0].text == free[: free.index(stop)], "the text ends before the stop string"
+    )
     check(stopped.choices[0].finish_reason == "stop", "with reason stop")
     streamed = "".join(c.choices[0].text for c in complete(client, stop=[stop], stream=True))
     check(streamed == stopped.choices[0].text, "nothing of it is streamed")
@@ -198,25 +226,45 @@ def test_stop(client):
 
 
 def test_sampling_fields(client):
-    settings = {"temperature": 0.7, "top_p": 0.9, "presence_penalty": 0.5, "frequency_penalty": 0.5,
-                "seed": 11, "user": "someone"}
-    extra = {"top_k": 20, "min_p": 0.05, "repetition_penalty": 1.1, "cache_salt": "a", "priority": 1}
+    settings = {
+        "temperature": 0.7,
+        "top_p": 0.9,
+        "presence_penalty": 0.5,
+        "frequency_penalty": 0.5,
+        "seed": 11,
+        "user": "someone",
+    }
+    extra = {
+        "top_k": 20,
+        "min_p": 0.05,
+        "repetition_penalty": 1.1,
+        "cache_salt": "a",
+        "priority": 1,
+    }
     one = chat(client, **settings, extra_body=extra)
-    check(one.choices[0].message.content == chat(client, **settings, extra_body=extra)
-          .choices[0].message.content, "repeatable")
+    check(
+        one.choices[0].message.content
+        == chat(client, **settings, extra_body=extra).choices[0].message.content,
+        "repeatable",
+    )
     exact = complete(client, max_tokens=40, extra_body={"ignore_eos": True})
     check(exact.usage.completion_tokens == 40, "ignore_eos with max_tokens gives an exact length")
 
 
 def test_errors(client):
     bad = openai.BadRequestError
-    expect_error(openai.NotFoundError, lambda: chat(client, model="no-such-model"),
-                 param="model", code="model_not_found")
+    expect_error(
+        openai.NotFoundError,
+        lambda: chat(client, model="no-such-model"),
+        param="model",
+        code="model_not_found",
+    )
     expect_error(bad, lambda: chat(client, temperature=-1), param="temperature")
     expect_error(bad, lambda: chat(client, messages=[]), param="messages")
     expect_error(bad, lambda: chat(client, n=1000), param="n")
-    expect_error(bad, lambda: chat(client, response_format={"type": "json_object"}),
-                 param="response_format")
+    expect_error(
+        bad, lambda: chat(client, response_format={"type": "json_object"}), param="response_format"
+    )
     image = [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]
     expect_error(bad, lambda: chat(client, messages=image), param="messages[0].content[0].type")
     expect_error(bad, lambda: complete(client, max_tokens=10**9), code="context_length_exceeded")
@@ -225,8 +273,9 @@ def test_errors(client):
 
 def post(client, path, body):
     root = str(client.base_url).rstrip("/").removesuffix("/v1")
-    request = urllib.request.Request(root + path, json.dumps(body).encode(),
-                                     {"Content-Type": "application/json"})
+    request = urllib.request.Request(
+        root + path, json.dumps(body).encode(), {"Content-Type": "application/json"}
+    )
     with urllib.request.urlopen(request) as response:
         return json.load(response)
 
@@ -248,7 +297,9 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--base-url", required=True, help="http://127.0.0.1:8080/v1")
     arguments = parser.parse_args()
-    client = openai.OpenAI(base_url=arguments.base_url, api_key="unused", max_retries=0, timeout=120)
+    client = openai.OpenAI(
+        base_url=arguments.base_url, api_key="unused", max_retries=0, timeout=120
+    )
     failed = 0
     for name, test in list(globals().items()):
         if name.startswith("test_"):
