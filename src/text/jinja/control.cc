@@ -32,7 +32,7 @@ class MacroObject final : public Object {
         ASHLAR_ASSIGN(Value text, runtime.String(parameter));
         names.push_back(std::move(text));
       }
-      ASHLAR_ASSIGN(Value tuple, runtime.List(std::move(names)));
+      ASHLAR_ASSIGN(Value tuple, runtime.Tuple(std::move(names)));
       return std::optional<Value>(std::move(tuple));
     }
     const std::array<std::pair<std::string_view, bool>, 3> facts = {

@@ -4,84 +4,13 @@
 #include <cmath>
 
 #include "text/jinja/filters.h"
+#include "text/jinja/numbers.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/representation.h"
 #include "text/jinja/unicode.h"
 
 namespace ashlar::text::jinja {
 namespace {
-
-// int(text, base): spaces around, a sign, single underscores between digits, a prefix of its base.
-std::optional<Int> ParseInteger(std::string_view text, int base) {
-  text = StripRight(StripLeft(text));
-  const bool is_negative = text.starts_with('-');
-  if (text.starts_with('-') || text.starts_with('+')) {
-    text.remove_prefix(1);
-  }
-  const char prefix = text.size() > 1 && text[0] == '0' ? static_cast<char>(text[1] | 0x20) : '\0';
-  const int prefix_base = prefix == 'x' ? 16 : prefix == 'o' ? 8 : prefix == 'b' ? 2 : 0;
-  bool may_be_underscore = false;
-  if (prefix_base != 0 && (base == prefix_base || base == 0)) {
-    base = prefix_base;
-    text.remove_prefix(2);
-    may_be_underscore = true;
-  }
-  base = base == 0 ? 10 : base;
-  Int value = 0;
-  for (const char c : text) {
-    if (c == '_' && may_be_underscore) {
-      may_be_underscore = false;
-      continue;
-    }
-    const char lower = static_cast<char>(c | 0x20);
-    const int digit = c >= '0' && c <= '9'           ? c - '0'
-                      : lower >= 'a' && lower <= 'z' ? lower - 'a' + 10
-                                                     : 99;
-    if (digit >= base || __builtin_mul_overflow(value, Int{base}, &value) ||
-        __builtin_add_overflow(value, Int{digit}, &value)) {
-      return std::nullopt;
-    }
-    may_be_underscore = true;
-  }
-  if (text.empty() || text.ends_with('_')) {
-    return std::nullopt;
-  }
-  return is_negative ? -value : value;
-}
-
-// float(text).
-std::optional<double> ParseFloat(std::string_view text) {
-  text = StripRight(StripLeft(text));
-  std::string digits;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const auto is_digit = [&text](std::size_t at) {
-      return at < text.size() && text[at] >= '0' && text[at] <= '9';
-    };
-    if (text[i] != '_') {
-      digits += text[i];
-    } else if (i == 0 || !is_digit(i - 1) || !is_digit(i + 1)) {
-      return std::nullopt;
-    }
-  }
-  std::string_view rest = digits;
-  if (rest.starts_with('+') && !rest.substr(1).starts_with('-')) {
-    rest.remove_prefix(1);
-  }
-  double value = 0;
-  const auto read = std::from_chars(rest.data(), rest.data() + rest.size(), value);
-  const bool is_whole = read.ptr == rest.data() + rest.size() && !rest.empty() &&
-                        rest.find('(') == std::string_view::npos;
-  if (!is_whole || read.ec == std::errc::invalid_argument) {
-    return std::nullopt;
-  }
-  if (read.ec == std::errc::result_out_of_range) {
-    value = rest.find("e-") != std::string_view::npos || rest.find("E-") != std::string_view::npos
-                ? 0.0
-                : HUGE_VAL;
-    return rest.starts_with('-') ? -value : value;
-  }
-  return value;
-}
 
 Result<Value> Truncated(double value) {
   if (!std::isfinite(value)) {
@@ -109,10 +38,10 @@ Result<Value> ToInteger(Runtime&, const Value& input, const BoundArguments& argu
   if (base == 1 || base < 0 || base > 36) {
     return otherwise;
   }
-  if (const std::optional<Int> value = ParseInteger(input.bytes(), static_cast<int>(base))) {
+  if (const std::optional<Int> value = ReadInteger(input.bytes(), static_cast<int>(base))) {
     return Value::Integer(*value);
   }
-  const std::optional<double> value = ParseFloat(input.bytes());
+  const std::optional<double> value = ReadFloat(input.bytes());
   return !value || std::isnan(*value) ? Result<Value>(otherwise) : Truncated(*value);
 }
 
@@ -121,7 +50,7 @@ Result<Value> ToFloat(Runtime&, const Value& input, const BoundArguments& argume
   if (input.IsNumber()) {
     return Value::Float(input.number());
   }
-  const std::optional<double> value = input.IsString() ? ParseFloat(input.bytes()) : std::nullopt;
+  const std::optional<double> value = input.IsString() ? ReadFloat(input.bytes()) : std::nullopt;
   return value ? Value::Float(*value) : arguments.Has(0) ? arguments[0] : Value::Float(0);
 }
 

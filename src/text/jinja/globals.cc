@@ -43,8 +43,7 @@ Result<Value> MakeRange(Runtime&, const Arguments& arguments) {
 }
 
 // The entries of dict(...): a mapping or pairs, then the named arguments.
-Result<Entries> EntriesOf(Runtime& runtime, std::string_view name,
-                                                     const Arguments& arguments) {
+Result<Entries> EntriesOf(Runtime& runtime, std::string_view name, const Arguments& arguments) {
   Entries entries;
   if (arguments.positional.size() > 1) {
     return Invalid("{}() takes one positional argument, not {}", name, arguments.positional.size());
@@ -74,8 +73,7 @@ Result<Value> MakeDictOf(Runtime& runtime, const Arguments& arguments) {
 }
 
 Result<Value> MakeNamespace(Runtime& runtime, const Arguments& arguments) {
-  ASHLAR_ASSIGN(const Entries entries,
-                EntriesOf(runtime, "namespace", arguments));
+  ASHLAR_ASSIGN(const Entries entries, EntriesOf(runtime, "namespace", arguments));
   ASHLAR_ASSIGN(Charge charge,
                 runtime.Hold(sizeof(Namespace) + 2 * sizeof(Value) * entries.size()));
   auto name_space = std::make_shared<Namespace>(std::move(charge));

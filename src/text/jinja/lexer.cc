@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 
+#include "text/jinja/numbers.h"
 #include "text/jinja/runtime.h"
 #include "text/jinja/unicode.h"
 
@@ -289,11 +290,7 @@ class Lexer {
   Status ReadNumber() {
     if (const std::size_t length = FloatLength(); length > 0) {
       const std::string digits = WithoutUnderscores(Rest().substr(0, length));
-      double value = 0;
-      const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-      if (read.ec != std::errc()) {
-        return Fail(Invalid("the number {} is out of range", digits));
-      }
+      const double value = ReadDecimal(digits).value_or(0);
       AddNumber(length, Value::Float(value));
       return {};
     }

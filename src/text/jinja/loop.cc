@@ -42,8 +42,7 @@ Result<Int> Loop::CountItems(Runtime& runtime) {
     return *length_;
   }
   // Read the rest, and iterate over that from now on.
-  ASHLAR_ASSIGN(std::vector<Value> rest,
-                Collect(runtime, Value::Of(iterator_)));
+  ASHLAR_ASSIGN(std::vector<Value> rest, Collect(runtime, Value::Of(iterator_)));
   length_ = static_cast<Int>(rest.size()) + index_ + 1 + (after_ ? 1 : 0);
   ASHLAR_ASSIGN(const Value list, runtime.List(std::move(rest)));
   ASHLAR_ASSIGN(iterator_, jinja::Iterate(runtime, list));

@@ -135,8 +135,7 @@ Result<std::optional<Value>> FindMethod(Runtime& runtime, const Value& object,
   }
   if (const MethodBody body = FindBody(object, name); body != nullptr) {
     ASHLAR_TRY(runtime.CheckDepth(DepthOf(object)));
-    return std::optional<Value>(
-        Value::Of(std::make_shared<Method>("", object, body)));
+    return std::optional<Value>(Value::Of(std::make_shared<Method>("", object, body)));
   }
   if (IsKnownToPython(object, name)) {
     return Unsupported(

@@ -123,9 +123,9 @@ Result<std::optional<Value>> Cycler::GetAttribute(Runtime& runtime, std::string_
     return std::optional<Value>();
   }
   ASHLAR_TRY(runtime.CheckDepth(depth()));
-  return std::optional<Value>(
-      Value::Of(std::make_shared<Method>(name == "next" ? "next" : "reset", Value::Of(shared_from_this()),
-                                     name == "next" ? &Next : &Reset)));
+  return std::optional<Value>(Value::Of(std::make_shared<Method>(name == "next" ? "next" : "reset",
+                                                                 Value::Of(shared_from_this()),
+                                                                 name == "next" ? &Next : &Reset)));
 }
 
 Result<Value> Cycler::Next(Runtime&, const Value& self, const Arguments&) {

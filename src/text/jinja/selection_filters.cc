@@ -153,9 +153,9 @@ Result<Value> Items(Runtime& runtime, const Value& input, const BoundArguments&)
   if (!input.IsDict() && !input.IsUndefined()) {
     return Invalid("items() needs a dict, not '{}'", TypeName(input));
   }
-  const Value view = input.IsUndefined() ? input
-                                         : Value::Of(std::make_shared<DictView>(
-                                               input, DictView::Part::kItems));
+  const Value view = input.IsUndefined()
+                         ? input
+                         : Value::Of(std::make_shared<DictView>(input, DictView::Part::kItems));
   return Lazily(runtime, view, 0, [](Runtime&, const Value& item) -> Result<std::optional<Value>> {
     return std::optional<Value>(item);
   });

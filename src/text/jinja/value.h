@@ -144,7 +144,7 @@ using Entries = std::vector<std::pair<Value, Value>>;
 // Keys are None, numbers and strings; 1, 1.0 and True are the same key, as in Python.
 struct Dict {
   Entries entries;                   // in order of insertion
-  std::vector<std::uint32_t> order;              // entries sorted by key; empty when there are few
+  std::vector<std::uint32_t> order;  // entries sorted by key; empty when there are few
   int depth = 1;
   Charge charge;
 
