@@ -155,8 +155,7 @@ void OpenAiServer::HandleBody(const net::HttpRequest& request, BodyHandler handl
   }
 }
 
-// --- Plain routes
-// ----------------------------------------------------------------------------------
+// --- Plain routes ---
 
 net::HttpResponse OpenAiServer::Health(std::string_view) const {
   return JsonResponse(Json{{"status", "ok"}});
@@ -192,8 +191,7 @@ net::HttpResponse OpenAiServer::Model(std::string_view path) const {
   return JsonResponse(ModelJson(name));
 }
 
-// --- Requests with a body
-// --------------------------------------------------------------------------
+// --- Requests with a body ---
 
 std::optional<ApiError> OpenAiServer::CheckModel(const std::string& name) const {
   const auto& names = options_.model_names;
