@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "gguf/describe.h"
 #include "text/pair_merger.h"
 #include "text/utf8.h"
 
@@ -65,13 +66,15 @@ Result<std::pair<TokenId, TokenId>> ParseMerge(const Vocabulary& vocabulary, std
   const std::size_t space = merge.empty() ? merge.npos : merge.find(' ', 1);
   if (space == merge.npos) {
     return MakeError(ErrorCode::kCorrupt,
-                     "merge {} is '{}'; merges are two tokens and a space between", rank, merge);
+                     "merge {} is {}; merges are two tokens and a space between", rank,
+                     gguf::Quote(merge));
   }
   const auto left = vocabulary.ids.Find(merge.substr(0, space));
   const auto right = vocabulary.ids.Find(merge.substr(space + 1));
   if (!left || !right) {
-    return MakeError(ErrorCode::kCorrupt, "merge {} is '{}', but '{}' is not a token", rank, merge,
-                     left ? merge.substr(space + 1) : merge.substr(0, space));
+    return MakeError(ErrorCode::kCorrupt, "merge {} is {}, but {} is not a token", rank,
+                     gguf::Quote(merge),
+                     gguf::Quote(left ? merge.substr(space + 1) : merge.substr(0, space)));
   }
   return std::pair(*left, *right);
 }
@@ -91,8 +94,9 @@ Result<MergeTable> ReadMerges(const gguf::ModelFile& file, const Vocabulary& voc
     joined += vocabulary.texts[static_cast<std::size_t>(right)];
     const auto result = vocabulary.ids.Find(joined);
     if (!result || vocabulary.IsSpecial(*result)) {
-      return MakeError(ErrorCode::kCorrupt, "merge {} is '{}', but '{}' is {}", rank, merges[rank],
-                       joined, result ? "a special token" : "not a token");
+      return MakeError(ErrorCode::kCorrupt, "merge {} is {}, but {} is {}", rank,
+                       gguf::Quote(merges[rank]), gguf::Quote(joined),
+                       result ? "a special token" : "not a token");
     }
     // A pair listed twice keeps its first rank.
     if (table.Insert(left, right, {static_cast<std::uint32_t>(rank), *result}) ==

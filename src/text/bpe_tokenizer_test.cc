@@ -5,6 +5,8 @@
 
 #include <random>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "text/testing/tiny_models.h"
@@ -153,6 +155,18 @@ TEST(BpeTokenizer, RefusesUnknownModelsAndCuts) {
               {"'other'", "smollm"});
   ExpectError(TinyBpe().Remove("tokenizer.ggml.model"), ErrorCode::kCorrupt,
               {"tokenizer.ggml.model"});
+}
+
+TEST(BpeTokenizer, ThreadsShareOneTokenizer) {
+  const auto tokenizer = MustCreateTokenizer(TinyBpe());
+  const std::string text = "hello <|im_end|> hell \xFF world\n\n 12";
+  const auto wanted = tokenizer->Encode(text, kParse);
+  std::vector<std::jthread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      for (int round = 0; round < 50; ++round) EXPECT_EQ(tokenizer->Encode(text, kParse), wanted);
+    });
+  }
 }
 
 TEST(BpeTokenizer, AMegabyteWithoutAWordEndIsEncodedQuickly) {

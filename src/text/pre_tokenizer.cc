@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "gguf/describe.h"
 #include "text/utf8.h"
 
 // Character classes, to be used inside [...]. Spelled out where PCRE2's own differ from those of
@@ -202,8 +203,8 @@ Result<PreTokenizer> PreTokenizer::Create(std::string_view name) {
       known += each.name;
     }
     return MakeError(ErrorCode::kUnsupported,
-                     "tokenizer.ggml.pre is '{}', a pre-tokenizer we do not know; known: {}", name,
-                     known);
+                     "tokenizer.ggml.pre is {}, a pre-tokenizer we do not know; known: {}",
+                     gguf::Quote(name), known);
   }
   PreTokenizer result;
   for (const char* pattern : cut->stages) {

@@ -4,6 +4,8 @@
 #include <array>
 #include <string>
 
+#include "gguf/describe.h"
+
 namespace ashlar::text {
 namespace {
 
@@ -37,9 +39,8 @@ Status ReadTexts(const gguf::ModelFile& file, Vocabulary& vocabulary) {
       case TokenTable::Inserted::kYes:
         break;
       case TokenTable::Inserted::kAlreadyThere:
-        return MakeError(ErrorCode::kCorrupt,
-                         "tokens {} and {} are both '{}'; texts must be unique",
-                         *vocabulary.ids.Find(texts[i]), i, texts[i]);
+        return MakeError(ErrorCode::kCorrupt, "tokens {} and {} are both {}; texts must be unique",
+                         *vocabulary.ids.Find(texts[i]), i, gguf::Quote(texts[i]));
       case TokenTable::Inserted::kTooManyCollisions:
         return MakeError(ErrorCode::kCorrupt, "token {} collides with more than {} others", i,
                          kMaxTableProbes);

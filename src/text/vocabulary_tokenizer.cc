@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "gguf/describe.h"
 
 namespace ashlar::text {
 namespace {
@@ -33,8 +34,8 @@ Result<std::uint8_t> ParseByteToken(TokenId token, std::string_view text) {
     if (parsed.ec == std::errc() && parsed.ptr == end) return value;
   }
   return MakeError(ErrorCode::kCorrupt,
-                   "token {} is a byte token, but its text is '{}'; byte tokens look like '<0x41>'",
-                   token, text);
+                   "token {} is a byte token, but its text is {}; byte tokens look like '<0x41>'",
+                   token, gguf::Quote(text));
 }
 
 Status InsertToken(TokenTable& table, std::string_view text, TokenId token) {

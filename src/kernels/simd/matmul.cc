@@ -21,8 +21,8 @@ namespace {
 
 // Rows up to which decoding in registers wins.
 constexpr std::size_t kFusedRows = 3;
-// Panels side by side on that way. Sums are chains, so rows * streams must be at least 4 to hide their
-// latency; more would spill the 16 registers of AVX2.
+// Panels side by side on that way. Sums are chains, so rows * streams must be at least 4 to hide
+// their latency; more would spill the 16 registers of AVX2.
 constexpr std::size_t FusedPanels(DType dtype, std::size_t rows) {
   if (HWY_TARGET == HWY_AVX2) return rows * (IsQuantised(dtype) ? 2 : 1) <= 2 ? 2 : 1;
   return 4 / kVectorsPer16;

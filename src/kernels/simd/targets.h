@@ -11,9 +11,9 @@
 #define ASHLAR_SIMD_TARGET \
   (HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON)
 
-// Before a loop with a constant count whose body indexes an array of vectors: without unrolling the array
-// lives in memory instead of registers. Not for sanitizers: they check every access of the unrolled code,
-// which takes minutes to compile and finds nothing more.
+// Before a loop with a constant count whose body indexes an array of vectors: without unrolling the
+// array lives in memory instead of registers. Not for sanitizers: they check every access of the
+// unrolled code, which takes minutes to compile and finds nothing more.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define ASHLAR_UNROLL
 #elif defined(__clang__)

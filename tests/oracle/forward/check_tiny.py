@@ -5,7 +5,7 @@
                   [--options a,b]
 
 `make_tiny_model --list` prints the names of the options, one a line, and
-`make_tiny_model --option NAME OUT.gguf` writes the model. The reference runs here and now, so
+`make_tiny_model NAME OUT.gguf` writes the model. The reference runs here and now, so
 nothing is stored. Every logit of every position must agree within 1e-4 of its row's range, with an
 f32 cache, in one chunk and in chunks of 7.
 """
@@ -48,7 +48,7 @@ def largest_error(ours, reference):
 
 def check_option(ashlar, maker, option, folder):
     path = Path(folder) / "tiny.gguf"
-    subprocess.run([maker, "--option", option, path], check=True, capture_output=True)
+    subprocess.run([maker, option, path], check=True, capture_output=True)
     model = reference_forward.Model(path)
     ids = random_ids(model.vocab_size)
     reference = reference_forward.logits(model, ids)

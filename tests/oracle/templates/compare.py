@@ -48,7 +48,9 @@ def first_difference(a, b):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--tool", required=True)
     parser.add_argument("--verbose", action="store_true")
     parser.add_argument("paths", nargs="+")
@@ -63,7 +65,9 @@ def main():
         same_contexts += count - len(differences)
         same += not differences
         if arguments.verbose or differences:
-            print(f"{'differs' if differences else 'same   '} {count - len(differences)}/{count} ({texts} texts) {name}")
+            print(
+                f"{'differs' if differences else 'same   '} {count - len(differences)}/{count} ({texts} texts) {name}"
+            )
         for context, theirs, ours in differences[: 20 if arguments.verbose else 2]:
             print(f"    {context}\n      theirs {first_difference(theirs, ours)}")
     renderer.close()
