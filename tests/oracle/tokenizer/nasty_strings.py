@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# Oversize: a list of strings, one after another; cut, it would only be harder to find.
 """Writes strings.json: texts that trip tokenizers. All valid UTF-8 (the oracles take nothing else)."""
 
 import json
