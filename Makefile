@@ -63,6 +63,7 @@ test: ## build everything, run every test
 	cmake --preset release -DASHLAR_TESTS=ON
 	cmake --build --preset release -j $(jobs)
 	python=$$(scripts/test_venv.sh)
+	scripts/fetch_vocabs.sh >/dev/null
 	$(model_path)
 	ASHLAR_TEST_PYTHON="$$python" ASHLAR_TEST_MODEL="$$model" ctest --preset release -j $(jobs) $(ARGS)
 
