@@ -24,9 +24,11 @@ struct ApiError {
 template <typename T>
 class [[nodiscard]] ApiResult {
  public:
-  ApiResult(T value) : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT: implicit
-  ApiResult(ApiError error)
-      : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT: implicit
+  // Implicit, so that a function returns either.
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  ApiResult(T value) : state_(std::in_place_index<0>, std::move(value)) {}
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  ApiResult(ApiError error) : state_(std::in_place_index<1>, std::move(error)) {}
 
   bool ok() const { return state_.index() == 0; }
 

@@ -69,7 +69,7 @@ struct OpenAiServer::Route {
 };
 
 const std::vector<OpenAiServer::Route>& OpenAiServer::Routes() {
-  static const std::vector<Route> routes = {
+  static const std::vector<Route> kRoutes = {
       {.path = "/v1/completions", .post = &OpenAiServer::Completions},
       {.path = "/v1/chat/completions", .post = &OpenAiServer::ChatCompletions},
       {.path = "/v1/models", .get = &OpenAiServer::Models},
@@ -79,7 +79,7 @@ const std::vector<OpenAiServer::Route>& OpenAiServer::Routes() {
       {.path = "/health", .get = &OpenAiServer::Health},
       {.path = "/version", .get = &OpenAiServer::Version},
   };
-  return routes;
+  return kRoutes;
 }
 
 OpenAiServer::OpenAiServer(engine::Service& service, const text::Tokenizer& tokenizer,
@@ -107,7 +107,7 @@ net::HttpResponse OpenAiServer::FormatError(int status, std::string_view message
   return ErrorResponse({.status = status, .message = std::string(message)});
 }
 
-void OpenAiServer::Handle(net::HttpRequest request, net::Responder responder) {
+void OpenAiServer::Handle(net::HttpRequest request, const net::Responder& responder) {
   const auto& routes = Routes();
   const auto route = std::find_if(routes.begin(), routes.end(),
                                   [&](const Route& r) { return r.Matches(request.path); });

@@ -52,7 +52,7 @@ class OpenAiServer {
   OpenAiServer& operator=(const OpenAiServer&) = delete;
 
   // The net::HttpHandler. From any thread; does not block.
-  void Handle(net::HttpRequest request, net::Responder responder);
+  void Handle(net::HttpRequest request, const net::Responder& responder);
 
   // For net::HttpServerOptions::format_error.
   static net::HttpResponse FormatError(int status, std::string_view message);
