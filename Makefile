@@ -11,14 +11,19 @@ MAKEFLAGS += --no-print-directory
 MODEL ?=
 HOST ?= 127.0.0.1
 PORT ?= 8080
-PROMPT ?= What is a stone wall without mortar called, and why does it stand?
 SECONDS ?= 60
 ARGS ?=
 
 jobs := $(shell nproc)
 program := build/release/bin/ashlar
 # The model to use: MODEL when given, else the default one, fetched once.
-model_path := model="$${MODEL:-$$(scripts/fetch_model.sh)}"
+model_path := model="$${MODEL:-$${ASHLAR_MODEL:-$$(scripts/fetch_model.sh)}}"
+# A prompt of ours, unless ARGS says where the prompt comes from.
+ifndef PROMPT
+ifeq ($(filter --chat --prompt%,$(ARGS)),)
+PROMPT := What is the capital of France?
+endif
+endif
 # Whatever the prompt holds ($, quotes), it reaches the program unchanged.
 override PROMPT := $(value PROMPT)
 export MODEL PROMPT
@@ -48,9 +53,9 @@ serve: build ## serve the OpenAI-compatible API on HOST=127.0.0.1 PORT=8080
 	exec $(program) serve --model "$$model" --host $(HOST) --port $(PORT) $(ARGS)
 
 .PHONY: run
-run: build ## answer PROMPT="..." on the terminal
+run: build ## answer PROMPT="..." on the terminal; ARGS=--chat chats
 	$(model_path)
-	exec $(program) run --model "$$model" --prompt "$$PROMPT" $(ARGS)
+	exec $(program) run --model "$$model" $${PROMPT:+--prompt "$$PROMPT"} $(ARGS)
 
 .PHONY: test
 test: ## build everything, run every test
@@ -58,6 +63,7 @@ test: ## build everything, run every test
 	cmake --preset release -DASHLAR_TESTS=ON
 	cmake --build --preset release -j $(jobs)
 	python=$$(scripts/test_venv.sh)
+	scripts/fetch_vocabs.sh >/dev/null
 	$(model_path)
 	ASHLAR_TEST_PYTHON="$$python" ASHLAR_TEST_MODEL="$$model" ctest --preset release -j $(jobs) $(ARGS)
 

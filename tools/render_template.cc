@@ -1,8 +1,9 @@
 // Renders chat templates, for tests and for people who write them.
 //
 // usage: render_template [REQUESTS]
-// Reads one JSON object per line ("-" or nothing: standard input), {"template": text, "context": object,
-// "now": "2024-07-26T09:05:03"}, and prints one per line: {"text": ...} or {"error": ..., "code": ...}.
+// Reads one JSON object per line ("-" or nothing: standard input), {"template": text, "context":
+// object, "now": "2024-07-26T09:05:03"}, and prints one per line: {"text": ...} or {"error": ...,
+// "code": ...}.
 #include <fmt/format.h>
 
 #include <chrono>
@@ -35,22 +36,27 @@ Result<RenderOptions> ReadOptions(const ordered_json& request) {
   int hour = 0;
   int minute = 0;
   int second = 0;
-  if (std::sscanf(now.c_str(), "%d-%u-%uT%d:%d:%d", &year, &month, &day, &hour, &minute, &second) != 6) {
-    return MakeError(ErrorCode::kInvalidArgument, "\"now\" is '{}'; write it as 2024-07-26T09:05:03", now);
+  if (std::sscanf(now.c_str(), "%d-%u-%uT%d:%d:%d", &year, &month, &day, &hour, &minute, &second) !=
+      6) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "\"now\" is '{}'; write it as 2024-07-26T09:05:03", now);
   }
-  const std::chrono::year_month_day date{std::chrono::year(year), std::chrono::month(month), std::chrono::day(day)};
-  options.now = std::chrono::local_days(date) + std::chrono::hours(hour) + std::chrono::minutes(minute) +
-                std::chrono::seconds(second);
+  const std::chrono::year_month_day date{std::chrono::year(year), std::chrono::month(month),
+                                         std::chrono::day(day)};
+  options.now = std::chrono::local_days(date) + std::chrono::hours(hour) +
+                std::chrono::minutes(minute) + std::chrono::seconds(second);
   return options;
 }
 
 Result<std::string> Render(const std::string& line) {
   const ordered_json request = ordered_json::parse(line, nullptr, /*allow_exceptions=*/false);
   if (!request.is_object() || !request.contains("template") || !request["template"].is_string()) {
-    return MakeError(ErrorCode::kInvalidArgument, "a line must be an object with a string \"template\"");
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "a line must be an object with a string \"template\"");
   }
   ASHLAR_ASSIGN(const RenderOptions options, ReadOptions(request));
-  ASHLAR_ASSIGN(const ChatTemplate chat_template, ChatTemplate::Parse(request["template"].get_ref<const std::string&>()));
+  ASHLAR_ASSIGN(const ChatTemplate chat_template,
+                ChatTemplate::Parse(request["template"].get_ref<const std::string&>()));
   return chat_template.Render(request.value("context", ordered_json::object()), options);
 }
 
@@ -58,7 +64,8 @@ int Run(std::istream& requests) {
   std::string line;
   while (std::getline(requests, line)) {
     const Result<std::string> text = Render(line);
-    const nlohmann::json answer = text.ok() ? nlohmann::json{{"text", *text}} : ToJson(text.error());
+    const nlohmann::json answer =
+        text.ok() ? nlohmann::json{{"text", *text}} : ToJson(text.error());
     fmt::print("{}\n", answer.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
     std::fflush(stdout);
   }

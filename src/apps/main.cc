@@ -1,5 +1,5 @@
-// ashlar <command>: see `ashlar --help`. Results go to stdout, diagnostics to stderr; exit status 0 ok, 1
-// failed, 2 usage.
+// ashlar <command>: see `ashlar --help`. Results go to stdout, diagnostics to stderr; exit status 0
+// ok, 1 failed, 2 usage.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -31,6 +31,10 @@ int Run(int argc, char** argv) {
       {"serve", apps::AddServeCommand(app)},
       {"inspect", apps::AddInspectCommand(app)},
   };
+  if (argc > 1 && argv[1][0] != '-' && !commands.contains(argv[1])) {
+    fmt::print(stderr, "ashlar: unknown command '{}'; there are inspect, run and serve\n", argv[1]);
+    return kUsage;
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

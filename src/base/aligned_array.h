@@ -1,4 +1,5 @@
-// A fixed-size array on a 64-byte border, on huge pages when it is large. Elements start uninitialised.
+// A fixed-size array on a 64-byte border, on huge pages when it is large. Elements start
+// uninitialised.
 #pragma once
 
 #include <sys/mman.h>

@@ -47,7 +47,7 @@ Result<MappedFile> MappedFile::Open(const std::string& path) {
   }
   if (!S_ISREG(info.st_mode)) {
     close(fd);
-    return MakeError(ErrorCode::kInvalidArgument, "'{}' is not a regular file", path);
+    return MakeError(ErrorCode::kIo, "cannot open '{}': it is not a regular file", path);
   }
   const auto size = static_cast<std::size_t>(info.st_size);
   void* data = nullptr;

@@ -13,8 +13,8 @@ namespace ashlar {
 // end would fault): model files are treated as immutable.
 class MappedFile {
  public:
-  // Errors: kNotFound, kIo (with the system's reason), kInvalidArgument for a folder or special
-  // file. An empty file maps to an empty span.
+  // Errors: kNotFound, kIo (with the system's reason; also for a folder or special file). An empty
+  // file maps to an empty span.
   static Result<MappedFile> Open(const std::string& path);
 
   MappedFile(MappedFile&& other) noexcept;

@@ -54,8 +54,7 @@ void Connection::ForceClose() {
   asio::post(socket_.get_executor(), [self = shared_from_this()] { self->Abort(); });
 }
 
-// --- Reading
-// ---------------------------------------------------------------------------------------
+// --- Reading ---
 
 void Connection::WaitReadable() {
   if (is_waiting_readable_ || has_peer_closed_ || state_ == State::kClosed) {
@@ -203,8 +202,7 @@ void Connection::NextRequest() {
   WaitReadable();
 }
 
-// --- Writing
-// ---------------------------------------------------------------------------------------
+// --- Writing ---
 
 // Ends the connection with an answer of the server's own.
 void Connection::AnswerByItself(int status, std::string_view message) {
@@ -295,8 +293,7 @@ void Connection::OnOutputDrained() {
   }
 }
 
-// --- Ending
-// ----------------------------------------------------------------------------------------
+// --- Ending ---
 
 void Connection::Linger() {
   if (exchange_) {
@@ -349,8 +346,7 @@ void Connection::Abort() {
   }
 }
 
-// --- Deadlines
-// -------------------------------------------------------------------------------------
+// --- Deadlines ---
 
 // Deadlines move with every write, so the timer is lazy: it wakes at the earliest deadline it was
 // armed for and looks.

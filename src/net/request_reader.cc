@@ -45,15 +45,16 @@ RequestReader::Progress RequestReader::Feed(std::string_view bytes, std::size_t&
   while (!parser_->is_done()) {
     const std::string_view rest = bytes.substr(consumed);
     const bool was_in_head = !parser_->is_header_done();
+    const std::size_t body_before = body_bytes();
     boost::beast::error_code error;
     const std::size_t taken = parser_->put(boost::asio::buffer(rest.data(), rest.size()), error);
     consumed += taken;
+    const std::size_t waiting = error == http::error::need_more ? rest.size() - taken : 0;
     if (error == http::error::body_limit) {
       return Fail(413, fmt::format("the request's body is longer than {} bytes", max_body_bytes_));
     }
     if (was_in_head) {
       header_bytes_ += taken;
-      const std::size_t waiting = error == http::error::need_more ? rest.size() - taken : 0;
       if (header_bytes_ + waiting > max_header_bytes_ || error == http::error::header_limit) {
         return Fail(431,
                     fmt::format("the request's head is longer than {} bytes", max_header_bytes_));
@@ -70,11 +71,11 @@ RequestReader::Progress RequestReader::Feed(std::string_view bytes, std::size_t&
         return Progress::kFailed;
       }
     }
+    if (!was_in_head && taken - (body_bytes() - body_before) + waiting > kMaxChunkHeadBytes) {
+      return Fail(400, fmt::format("a chunk's size line or the trailer is longer than {} bytes",
+                                   kMaxChunkHeadBytes));
+    }
     if (error == http::error::need_more || (taken == 0 && !parser_->is_done())) {
-      if (!was_in_head && rest.size() - taken > kMaxChunkHeadBytes) {
-        return Fail(400, fmt::format("a chunk's size line or the trailer is longer than {} bytes",
-                                     kMaxChunkHeadBytes));
-      }
       return Progress::kNeedsMore;
     }
   }

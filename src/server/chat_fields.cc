@@ -11,6 +11,10 @@ namespace {
 constexpr std::array<std::string_view, 6> kRoles = {"system",    "developer", "user",
                                                     "assistant", "tool",      "function"};
 
+// Ours to give to a template.
+constexpr std::array<std::string_view, 6> kTemplateVariables = {
+    "messages", "tools", "documents", "add_generation_prompt", "bos_token", "eos_token"};
+
 // A list of parts becomes one string, a line each, as most templates expect.
 ApiResult<Json> JoinParts(const Json& parts, const std::string& where) {
   std::string joined;
@@ -159,6 +163,11 @@ void ReadChatPrompt(FieldReader& fields, const RequestLimits& limits, ChatPrompt
   ReadTools(fields, out.tools);
   fields.Array("documents", out.documents);
   fields.Object("chat_template_kwargs", out.template_kwargs);
+  for (const std::string_view name : kTemplateVariables) {
+    if (out.template_kwargs.contains(name)) {
+      fields.Fail("chat_template_kwargs", fmt::format("cannot set '{}'", name));
+    }
+  }
   fields.Boolean("add_generation_prompt", out.add_generation_prompt);
   fields.Boolean("add_special_tokens", out.add_special_tokens);
   bool continues = false;

@@ -6,6 +6,9 @@
 
 namespace ashlar::server {
 
+// Fields are looked for one by one: a bound on the time that takes.
+constexpr std::size_t kMaxFields = 1000;
+
 FieldReader::FieldReader(const Json& object, std::string prefix)
     : object_(object), prefix_(std::move(prefix)) {
   if (!object_.is_object()) {
@@ -13,6 +16,10 @@ FieldReader::FieldReader(const Json& object, std::string prefix)
         .message = fmt::format("{} must be an object, not {}",
                                prefix_.empty() ? "the request body" : prefix_, TypeNameOf(object_)),
         .param = prefix_};
+  } else if (object_.size() > kMaxFields) {
+    error_ = ApiError{.message = fmt::format("the request has {} fields; at most {} are allowed",
+                                             object_.size(), kMaxFields),
+                      .param = prefix_};
   }
 }
 

@@ -86,7 +86,7 @@ OpenAiServer::OpenAiServer(engine::Service& service, const text::Tokenizer& toke
                            ChatRenderer chat, OpenAiServerOptions options)
     : service_(service),
       tokenizer_(tokenizer),
-      encoder_(tokenizer, std::move(chat)),
+      encoder_(tokenizer, std::move(chat), service.info().max_context),
       options_(std::move(options)),
       limits_{.vocab_size =
                   std::min<std::size_t>(tokenizer.vocab_size(), service.info().vocab_size)},
@@ -155,8 +155,7 @@ void OpenAiServer::HandleBody(const net::HttpRequest& request, BodyHandler handl
   }
 }
 
-// --- Plain routes
-// ----------------------------------------------------------------------------------
+// --- Plain routes ---
 
 net::HttpResponse OpenAiServer::Health(std::string_view) const {
   return JsonResponse(Json{{"status", "ok"}});
@@ -192,8 +191,7 @@ net::HttpResponse OpenAiServer::Model(std::string_view path) const {
   return JsonResponse(ModelJson(name));
 }
 
-// --- Requests with a body
-// --------------------------------------------------------------------------
+// --- Requests with a body ---
 
 std::optional<ApiError> OpenAiServer::CheckModel(const std::string& name) const {
   const auto& names = options_.model_names;
@@ -298,6 +296,10 @@ void OpenAiServer::Completions(const Json& body, const net::Responder& responder
   for (PromptInput& input : request->prompts) {
     EncodedPrompt prompt;
     if (auto* text = std::get_if<std::string>(&input)) {
+      if (const auto error = encoder_.CheckTextSize(*text, "prompt")) {
+        responder.Send(ErrorResponse(*error));
+        return;
+      }
       prompt.tokens = encoder_.EncodeText(*text, request->add_special_tokens);
       prompt.echo_text = request->echo ? std::move(*text) : std::string();
     } else {
@@ -320,9 +322,13 @@ void OpenAiServer::ChatCompletions(const Json& body, const net::Responder& respo
     responder.Send(ErrorResponse(*error));
     return;
   }
-  auto tokens = encoder_.EncodeChat(request->chat);
-  if (!tokens.ok()) {
-    responder.Send(ErrorResponse(tokens.error()));
+  const ApiResult<std::string> text = encoder_.RenderChat(request->chat);
+  if (!text.ok()) {
+    responder.Send(ErrorResponse(text.error()));
+    return;
+  }
+  if (const auto error = encoder_.CheckTextSize(*text, "messages")) {
+    responder.Send(ErrorResponse(*error));
     return;
   }
   Plan plan{.kind = ApiKind::kChat,
@@ -330,7 +336,9 @@ void OpenAiServer::ChatCompletions(const Json& body, const net::Responder& respo
             .prompts = {},
             .echo = false,
             .param = "messages"};
-  plan.prompts.push_back({.tokens = *std::move(tokens), .max_tokens = 0, .echo_text = {}});
+  plan.prompts.push_back({.tokens = encoder_.EncodeText(*text, request->chat.add_special_tokens),
+                          .max_tokens = 0,
+                          .echo_text = {}});
   StartGeneration(std::move(plan), responder);
 }
 
@@ -348,12 +356,13 @@ void OpenAiServer::Tokenize(const Json& body, const net::Responder& responder) {
   if (const auto* text = std::get_if<std::string>(&request->input)) {
     tokens = encoder_.EncodeText(*text, request->add_special_tokens);
   } else {
-    auto encoded = encoder_.EncodeChat(std::get<ChatPrompt>(request->input));
-    if (!encoded.ok()) {
-      responder.Send(ErrorResponse(encoded.error()));
+    const auto& chat = std::get<ChatPrompt>(request->input);
+    const ApiResult<std::string> rendered = encoder_.RenderChat(chat);
+    if (!rendered.ok()) {
+      responder.Send(ErrorResponse(rendered.error()));
       return;
     }
-    tokens = *std::move(encoded);
+    tokens = encoder_.EncodeText(*rendered, chat.add_special_tokens);
   }
   Json strings;
   if (request->return_token_strs) {

@@ -35,7 +35,7 @@ struct OpenAiServerOptions {
       model_names;                    // at least one; answers carry the one asked for, or the first
   std::string version;                // of /version
   std::optional<std::uint64_t> seed;  // of requests without one; else random
-  std::size_t intake_threads = 1;
+  std::size_t intake_threads = 2;     // a long text to tokenise does not hold up short ones
   std::size_t output_threads = 1;
   std::size_t max_prompt_tokens_per_request = 16u << 20;  // summed over all sequences
   JsonLimits json = {};

@@ -1,111 +1,24 @@
 #include "server/openai_server.h"
 
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
-#include <memory>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <vector>
 
-#include "server/testing/byte_tokenizer.h"
-#include "server/testing/captured_answer.h"
-#include "server/testing/scripted_service.h"
+#include "server/testing/api_fixture.h"
 
 namespace ashlar::server {
 namespace {
 
 using testing::ByteTokenizer;
-using testing::CapturedAnswer;
 using testing::FixedScript;
-using testing::Script;
-using testing::ScriptedService;
+using testing::kHello;
+using testing::kSeeded;
+using testing::OpenAiServerTest;
+using testing::RenderRoles;
 
-// "hello world", and then the end.
-const Script kHello = [](std::span<const TokenId>, std::uint64_t, std::uint64_t index) -> TokenId {
-  constexpr std::string_view kText = "hello world";
-  return index < kText.size() ? kText[index] : ByteTokenizer::kEos;
-};
-
-// Letters that depend on the seed.
-const Script kSeeded = [](std::span<const TokenId>, std::uint64_t seed, std::uint64_t) -> TokenId {
-  return static_cast<TokenId>('a' + seed % 26);
-};
-
-Result<std::string> RenderRoles(const Json& context) {
-  std::string text;
-  for (const Json& message : context["messages"]) {
-    text += message["role"].get<std::string>() + ":" + message["content"].get<std::string>() + "\n";
-  }
-  if (context.contains("style")) {
-    text += context["style"].get<std::string>();
-  }
-  if (text.find("boom") != std::string::npos) {
-    return MakeError(ErrorCode::kInvalidArgument, "roles must alternate");
-  }
-  return text + (context["add_generation_prompt"].get<bool>() ? ">" : "");
-}
-
-class OpenAiServerTest : public ::testing::Test {
- protected:
-  void Use(Script script, ChatRenderer chat = RenderRoles, OpenAiServerOptions options = {}) {
-    if (options.model_names.empty()) {
-      options.model_names = {"tiny", "org/alias"};
-    }
-    options.version = "1.2.3";
-    service_ = std::make_unique<ScriptedService>(std::move(script), testing::ScriptedInfo(200));
-    server_ = std::make_unique<OpenAiServer>(*service_, tokenizer_, std::move(chat), options);
-  }
-
-  std::shared_ptr<CapturedAnswer> Start(std::string method, std::string path,
-                                        std::string body = {}) {
-    auto answer = CapturedAnswer::Create();
-    net::HttpRequest request;
-    request.method = std::move(method);
-    request.path = std::move(path);
-    request.body = std::move(body);
-    server_->Handle(std::move(request), answer->TakeResponder());
-    return answer;
-  }
-
-  // For requests the engine does not see.
-  std::shared_ptr<CapturedAnswer> Ask(std::string method, std::string path, std::string body = {}) {
-    auto answer = Start(std::move(method), std::move(path), std::move(body));
-    EXPECT_TRUE(answer->Wait());
-    return answer;
-  }
-
-  // Starts, and steps the engine until everything is generated.
-  std::shared_ptr<CapturedAnswer> Generate(std::string path, std::string body,
-                                           std::size_t sequences = 1) {
-    auto answer = Start("POST", std::move(path), std::move(body));
-    EXPECT_TRUE(WaitUntil([&] { return service_->live() == sequences; }));
-    service_->StepAll();
-    EXPECT_TRUE(answer->Wait());
-    return answer;
-  }
-
-  template <typename Condition>
-  static bool WaitUntil(Condition condition) {
-    const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-    while (!condition()) {
-      if (std::chrono::steady_clock::now() > patience) {
-        return false;
-      }
-      std::this_thread::yield();
-    }
-    return true;
-  }
-
-  const ByteTokenizer tokenizer_;
-  std::unique_ptr<ScriptedService> service_;
-  std::unique_ptr<OpenAiServer> server_;
-};
-
-// --- Routes
-// ----------------------------------------------------------------------------------------
+// --- Routes ---
 
 TEST_F(OpenAiServerTest, ListsItsModels) {
   Use(kHello);
@@ -162,8 +75,7 @@ TEST_F(OpenAiServerTest, TokenizesAndBack) {
             "tokens[0]");
 }
 
-// --- Whole answers
-// ---------------------------------------------------------------------------------
+// --- Whole answers ---
 
 TEST_F(OpenAiServerTest, CompletesUntilTheEndToken) {
   Use(kHello);
@@ -282,8 +194,7 @@ TEST_F(OpenAiServerTest, EchoWithNoTokensOnlyScoresThePrompt) {
   EXPECT_EQ(json["usage"]["completion_tokens"], 0);
 }
 
-// --- Stopping
-// --------------------------------------------------------------------------------------
+// --- Stopping ---
 
 TEST_F(OpenAiServerTest, AStopStringEndsTheTextAndTheEnginesWork) {
   Use(kHello);
@@ -307,8 +218,7 @@ TEST_F(OpenAiServerTest, TheStopStringCancelsThatSequenceOnly) {
   EXPECT_EQ(answer->json()["choices"][1]["text"], "a");
 }
 
-// --- Streams
-// ---------------------------------------------------------------------------------------
+// --- Streams ---
 
 TEST_F(OpenAiServerTest, StreamsAChat) {
   Use(kHello);
@@ -376,138 +286,6 @@ TEST_F(OpenAiServerTest, StreamsEveryChoiceWithItsIndex) {
     texts.at(event["choices"][0]["index"].get<std::size_t>()) += event["choices"][0]["text"];
   }
   EXPECT_EQ(texts, (std::vector<std::string>{"paa", "pbb", "pcc"}));
-}
-
-// --- Clients that leave
-// ----------------------------------------------------------------------------
-
-TEST_F(OpenAiServerTest, ADisconnectCancelsEverySequenceAtOnce) {
-  for (const std::string stream : {"true", "false"}) {
-    Use(FixedScript({'x'}));
-    auto answer = Start("POST", "/v1/completions",
-                        R"({"prompt":"p","n":3,"max_tokens":100,"stream":)" + stream + "}");
-    ASSERT_TRUE(WaitUntil([&] { return service_->live() == 3; }));
-    service_->Step();
-    answer->Leave();
-    EXPECT_EQ(service_->cancel_calls(), 3u);
-    service_->Step();
-    service_->Step();
-    EXPECT_EQ(service_->live(), 0u);
-  }
-}
-
-TEST_F(OpenAiServerTest, AReaderThatFallsBehindIsCancelled) {
-  Use(FixedScript({'x'}));
-  auto answer = CapturedAnswer::Create({.max_pending_bytes = 2000});
-  net::HttpRequest request;
-  request.method = "POST";
-  request.path = "/v1/completions";
-  request.body = R"({"prompt":"p","max_tokens":190,"stream":true})";
-  server_->Handle(std::move(request), answer->TakeResponder());
-  ASSERT_TRUE(WaitUntil([&] { return service_->live() == 1; }));
-  ASSERT_TRUE(WaitUntil([&] { return !service_->Step() || service_->cancel_calls() > 0; }));
-  EXPECT_EQ(service_->cancel_calls(), 1u);
-  EXPECT_TRUE(answer->Wait());
-  EXPECT_TRUE(answer->is_cut());
-}
-
-// --- Errors
-// ----------------------------------------------------------------------------------------
-
-TEST_F(OpenAiServerTest, NamesWhatIsWrongWithTheRequest) {
-  Use(kHello);
-  struct Case {
-    int status;
-    std::string_view param;  // "": null
-    std::string_view code;
-    std::string path;
-    std::string body;
-  };
-  const std::string chat = "/v1/chat/completions";
-  const std::string completion = "/v1/completions";
-  const std::vector<Case> cases = {
-      {400, "", "", completion, ""},
-      {400, "prompt", "", completion, R"({"prompt": nonsense})"},
-      {400, "", "", completion, "[]"},
-      {400, "prompt", "", completion, "{}"},
-      {400, "prompt", "", completion, R"({"prompt":"","add_special_tokens":false})"},
-      {400, "n", "", completion, R"({"prompt":"p","n":0})"},
-      {404, "model", "model_not_found", completion, R"({"prompt":"p","model":"gpt-9"})"},
-      {404, "model", "model_not_found", chat,
-       R"({"messages":[{"role":"user","content":"x"}],"model":"gpt-9"})"},
-      {404, "model", "model_not_found", "/tokenize", R"({"prompt":"p","model":"gpt-9"})"},
-      {400, "prompt", "context_length_exceeded", completion, R"({"prompt":"p","max_tokens":199})"},
-      {400, "prompt", "context_length_exceeded", completion,
-       R"({"prompt":")" + std::string(300, 'p') + R"(","max_tokens":0})"},
-      {400, "messages", "context_length_exceeded", chat,
-       R"({"messages":[{"role":"user","content":")" + std::string(300, 'p') + R"("}]})"},
-      {400, "messages", "", chat, R"({"messages":[{"role":"user","content":"boom"}]})"},
-  };
-  for (const Case& c : cases) {
-    const auto answer = Ask("POST", c.path, c.body);
-    EXPECT_EQ(answer->status(), c.status) << c.body;
-    const Json error = answer->json()["error"];
-    EXPECT_EQ(error["type"], "invalid_request_error");
-    EXPECT_EQ(error["param"], c.param.empty() ? Json() : Json(c.param)) << c.body;
-    EXPECT_EQ(error["code"], c.code.empty() ? Json() : Json(c.code)) << c.body;
-  }
-  EXPECT_TRUE(service_->requests().empty());
-}
-
-TEST_F(OpenAiServerTest, TheLongestRequestThatFitsIsAccepted) {
-  Use(FixedScript({'x'}));
-  Generate("/v1/completions", R"({"prompt":"p","max_tokens":198})");  // 2 + 198
-  EXPECT_EQ(service_->requests().size(), 1u);
-}
-
-TEST_F(OpenAiServerTest, AModelWithoutATemplateSaysWhatToDo) {
-  Use(kHello, nullptr);
-  const auto answer =
-      Ask("POST", "/v1/chat/completions", R"({"messages":[{"role":"user","content":"x"}]})");
-  EXPECT_EQ(answer->status(), 400);
-  EXPECT_NE(answer->json()["error"]["message"].get<std::string>().find("/v1/completions"),
-            std::string::npos);
-}
-
-TEST_F(OpenAiServerTest, TheEnginesRefusalBecomesAStatusAndCallsOffTheOthers) {
-  Use(kHello);
-  service_->FailSubmits({ErrorCode::kResourceExhausted, "the queue of 2 is full"}, 2);
-  const auto full = Ask("POST", "/v1/completions", R"({"prompt":"p","n":3,"stream":true})");
-  EXPECT_EQ(full->status(), 429);
-  EXPECT_EQ(full->Header("Retry-After"), "1");
-  EXPECT_EQ(full->json()["error"]["message"], "the queue of 2 is full");
-  EXPECT_EQ(service_->cancel_calls(), 2u);
-  service_->StepAll();
-  service_->FailSubmits({ErrorCode::kUnavailable, "shutting down"});
-  EXPECT_EQ(Ask("POST", "/v1/completions", R"({"prompt":"p"})")->status(), 503);
-}
-
-TEST_F(OpenAiServerTest, AnEngineFailureIsAnErrorInEitherForm) {
-  Use(kHello);
-  auto whole = Start("POST", "/v1/completions", R"({"prompt":"p"})");
-  auto streamed = Start("POST", "/v1/completions", R"({"prompt":"p","stream":true})");
-  ASSERT_TRUE(WaitUntil([&] { return service_->live() == 2; }));
-  service_->Step();
-  ASSERT_TRUE(streamed->WaitFor("\"h\""));
-  service_->FailRunning("out of luck");
-  service_->StepAll();
-  ASSERT_TRUE(whole->Wait());
-  EXPECT_EQ(whole->status(), 500);
-  EXPECT_EQ(whole->json()["error"]["message"], "out of luck");
-  ASSERT_TRUE(streamed->Wait());
-  EXPECT_EQ(streamed->events().back()["error"]["message"], "out of luck");
-  EXPECT_TRUE(streamed->body().ends_with("data: [DONE]\n\n"));
-}
-
-TEST_F(OpenAiServerTest, AServerThatGoesFirstLeavesNothingDangling) {
-  Use(FixedScript({'x'}));
-  auto answer = Start("POST", "/v1/completions", R"({"prompt":"p","max_tokens":50,"stream":true})");
-  ASSERT_TRUE(WaitUntil([&] { return service_->live() == 1; }));
-  service_->Step();
-  server_.reset();
-  service_->StepAll();
-  EXPECT_TRUE(answer->Wait());
-  EXPECT_TRUE(answer->is_cut());
 }
 
 }  // namespace

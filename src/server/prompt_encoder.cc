@@ -1,18 +1,41 @@
 #include "server/prompt_encoder.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <utility>
 
 namespace ashlar::server {
 
-PromptEncoder::PromptEncoder(const text::Tokenizer& tokenizer, ChatRenderer renderer)
-    : tokenizer_(tokenizer), renderer_(std::move(renderer)) {}
+PromptEncoder::PromptEncoder(const text::Tokenizer& tokenizer, ChatRenderer renderer,
+                             std::uint64_t max_tokens)
+    : tokenizer_(tokenizer), renderer_(std::move(renderer)), max_tokens_(max_tokens) {
+  for (std::size_t token = 0; token < tokenizer.vocab_size(); ++token) {
+    longest_token_bytes_ = std::max(longest_token_bytes_,
+                                    tokenizer.TokenBytes(static_cast<TokenId>(token), true).size());
+  }
+}
+
+std::optional<ApiError> PromptEncoder::CheckTextSize(std::string_view text,
+                                                     std::string_view param) const {
+  const std::size_t at_least = text.size() / longest_token_bytes_;
+  if (at_least <= max_tokens_) {
+    return std::nullopt;
+  }
+  return ApiError{.message = fmt::format(
+                      "this model's maximum context length is {} tokens, but the {} bytes of "
+                      "'{}' have at least {}; shorten it",
+                      max_tokens_, text.size(), param, at_least),
+                  .param = std::string(param),
+                  .code = "context_length_exceeded"};
+}
 
 std::vector<TokenId> PromptEncoder::EncodeText(std::string_view text,
                                                bool add_special_tokens) const {
   return tokenizer_.Encode(text, {.add_special = add_special_tokens, .parse_special = true});
 }
 
-ApiResult<std::vector<TokenId>> PromptEncoder::EncodeChat(const ChatPrompt& chat) const {
+ApiResult<std::string> PromptEncoder::RenderChat(const ChatPrompt& chat) const {
   if (!renderer_) {
     return ApiError{.message =
                         "the model has no chat template; use /v1/completions with a prompt in the "
@@ -32,14 +55,14 @@ ApiResult<std::vector<TokenId>> PromptEncoder::EncodeChat(const ChatPrompt& chat
     context["documents"] = chat.documents;
   }
   context.update(chat.template_kwargs);
-  const Result<std::string> rendered = renderer_(context);
+  Result<std::string> rendered = renderer_(context);
   if (!rendered.ok()) {
     // Whatever kind of error: the same template takes other messages.
     return ApiError{.message = "the model's chat template does not take this request: " +
                                rendered.error().message,
                     .param = "messages"};
   }
-  return EncodeText(*rendered, chat.add_special_tokens);
+  return *std::move(rendered);
 }
 
 }  // namespace ashlar::server

@@ -182,6 +182,16 @@ TEST(ParseCompletionRequest, TheBodyMustBeAnObject) {
   EXPECT_EQ(request.error().message, "the request body must be an object, not an array");
 }
 
+TEST(ParseCompletionRequest, BoundsTheNumberOfFields) {
+  Json body{{"prompt", "p"}};
+  for (int i = 1; i < 1000; ++i) {
+    body["x" + std::to_string(i)] = i;
+  }
+  EXPECT_TRUE(ParseCompletionRequest(body, kLimits).ok());
+  body["one more"] = true;
+  EXPECT_FALSE(ParseCompletionRequest(body, kLimits).ok());
+}
+
 TEST(ParseCompletionRequest, AcceptsTheLimitsAndNothingAbove) {
   EXPECT_EQ(WrongIn(WithPrompt(R"("n":128)"), false), "");
   EXPECT_EQ(WrongIn(WithPrompt(R"("logprobs":20)"), false), "");
@@ -262,6 +272,7 @@ TEST(ParseChatRequest, NamesTheFieldThatIsWrong) {
       {"modalities", R"("modalities":["text","audio"])"},
       {"chat_template", R"("chat_template":"{{ x }}")"},
       {"chat_template_kwargs", R"("chat_template_kwargs":[])"},
+      {"chat_template_kwargs", R"("chat_template_kwargs":{"messages":[]})"},
       {"continue_final_message", R"("continue_final_message":true)"},
   };
   for (const Case& c : cases) {

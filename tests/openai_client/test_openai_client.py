@@ -2,11 +2,17 @@
 """Checks a running server with the official openai client: shapes, determinism, errors; never wording.
 
     test_openai_client.py --base-url http://127.0.0.1:8080/v1
+    test_openai_client.py --server PROGRAM [ARGUMENT...]
 
-Works against any model. Exit status 0: all passed; 1: a check failed (named on stderr).
+The second form starts the program, which must print "listening on HOST:PORT", and ends it afterwards.
+Works against any model with a chat template. Exit status 0: all passed; 1: a check failed (named on
+stderr).
 """
 import argparse
+import contextlib
 import json
+import re
+import subprocess
 import sys
 import urllib.error
 import urllib.request
@@ -244,11 +250,23 @@ def test_tokenize(client):
     check(of_chat["count"] == chat(client).usage.prompt_tokens, "a chat's tokens are those it uses")
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--base-url", required=True, help="http://127.0.0.1:8080/v1")
-    arguments = parser.parse_args()
-    client = openai.OpenAI(base_url=arguments.base_url, api_key="unused", max_retries=0, timeout=120)
+@contextlib.contextmanager
+def started(command):
+    """The base URL of a server that runs meanwhile."""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            for line in process.stdout:
+                if found := re.search(r"listening on (?:http://)?(\S+:\d+)", line):
+                    yield f"http://{found[1]}/v1"
+                    break
+            else:
+                raise RuntimeError(f"{command[0]} ended before it listened")
+        finally:
+            process.terminate()
+
+
+def run(base_url):
+    client = openai.OpenAI(base_url=base_url, api_key="unused", max_retries=0, timeout=120)
     failed = 0
     for name, test in list(globals().items()):
         if name.startswith("test_"):
@@ -259,6 +277,18 @@ def main():
                 failed += 1
                 print(f"FAILED  {name}: {error!r}", file=sys.stderr)
     return 1 if failed else 0
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument("--base-url", help="http://127.0.0.1:8080/v1")
+    where.add_argument("--server", nargs=argparse.REMAINDER, help="a program to start, and its arguments")
+    arguments = parser.parse_args()
+    if arguments.base_url:
+        return run(arguments.base_url)
+    with started(arguments.server) as base_url:
+        return run(base_url)
 
 
 if __name__ == "__main__":

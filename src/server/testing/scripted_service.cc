@@ -64,72 +64,54 @@ Result<RequestId> ScriptedService::Submit(engine::GenerationRequest request,
   }
   const RequestId id(next_id_++);
   requests_.push_back(request);
-  live_.push_back({.id = id,
-                   .request = std::move(request),
-                   .sink = std::move(sink),
-                   .generated = 0,
-                   .is_cancelled = false});
+  live_.push_back(std::make_shared<Live>(id, std::move(request), std::move(sink)));
   return id;
 }
 
 void ScriptedService::Cancel(RequestId id) {
   const std::lock_guard lock(mutex_);
   ++cancel_calls_;
-  for (Live& live : live_) {
-    live.is_cancelled = live.is_cancelled || live.id == id;
+  for (const auto& live : live_) {
+    if (live->id == id) {
+      live->is_cancelled = true;
+    }
   }
 }
 
 // Sinks are called without the lock, as an engine's thread would.
 bool ScriptedService::Step() {
-  std::vector<RequestId> ids;
+  std::vector<std::shared_ptr<Live>> live;
+  std::string running_error;
   {
     const std::lock_guard lock(mutex_);
-    for (const Live& live : live_) {
-      ids.push_back(live.id);
-    }
+    live = live_;
+    running_error = running_error_;
   }
-  for (const RequestId id : ids) {
-    const auto find = [&] {
-      return std::find_if(live_.begin(), live_.end(),
-                          [&](const Live& live) { return live.id == id; });
-    };
-    Live live;
-    {
-      const std::lock_guard lock(mutex_);
-      live = *find();
-      ++find()->generated;
-    }
-    if (StepOne(live)) {
-      const std::lock_guard lock(mutex_);
-      live_.erase(find());
-    }
-  }
+  std::erase_if(live, [&](const auto& one) { return !StepOne(*one, running_error); });
   const std::lock_guard lock(mutex_);
+  std::erase_if(live_, [&](const auto& one) {
+    return std::find(live.begin(), live.end(), one) != live.end();  // finished
+  });
   return !live_.empty();
 }
 
-bool ScriptedService::StepOne(Live& live) {
+bool ScriptedService::StepOne(Live& live, const std::string& running_error) {
   const engine::GenerationRequest& request = live.request;
+  const std::uint64_t index = live.generated++;
   engine::Usage usage{.prompt_tokens = request.prompt.size(),
                       .cached_tokens = request.prompt.size() / 2,
-                      .completion_tokens = live.generated};
+                      .completion_tokens = index};
   const auto finish = [&](engine::FinishReason reason, std::string_view error = {}) {
     live.sink->OnFinish(reason, usage, error);
     return true;
   };
-  std::string running_error;
-  {
-    const std::lock_guard lock(mutex_);
-    running_error = running_error_;
-  }
   if (!running_error.empty()) {
     return finish(engine::FinishReason::kError, running_error);
   }
   if (live.is_cancelled) {
     return finish(engine::FinishReason::kCancelled);
   }
-  if (live.generated == 0 && request.prompt_logprobs) {
+  if (index == 0 && request.prompt_logprobs) {
     std::vector<engine::TokenLogprobs> logprobs;
     for (std::size_t i = 1; i < request.prompt.size(); ++i) {
       logprobs.push_back(LogprobsOf(request.prompt[i], request.top_logprobs.value_or(0)));
@@ -139,19 +121,19 @@ bool ScriptedService::StepOne(Live& live) {
   if (request.max_tokens == 0) {
     return finish(engine::FinishReason::kLength);
   }
-  const TokenId token = script_(request.prompt, request.sampling.seed, live.generated);
+  const TokenId token = script_(request.prompt, request.sampling.seed, index);
   if (request.top_logprobs.has_value()) {
     const engine::TokenLogprobs logprobs = LogprobsOf(token, *request.top_logprobs);
     live.sink->OnToken(token, &logprobs);
   } else {
     live.sink->OnToken(token, nullptr);
   }
-  usage.completion_tokens = live.generated + 1;
+  usage.completion_tokens = index + 1;
   const auto& stops = request.stop_tokens;
   if (std::find(stops.begin(), stops.end(), token) != stops.end()) {
     return finish(engine::FinishReason::kStop);
   }
-  if (live.generated + 1 == request.max_tokens) {
+  if (index + 1 == request.max_tokens) {
     return finish(engine::FinishReason::kLength);
   }
   return false;

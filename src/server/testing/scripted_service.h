@@ -3,6 +3,7 @@
 // tokens.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -55,20 +56,20 @@ class ScriptedService final : public engine::Service {
 
  private:
   struct Live {
-    RequestId id;
-    engine::GenerationRequest request;
-    std::shared_ptr<engine::EventSink> sink;
-    std::uint64_t generated = 0;
-    bool is_cancelled = false;
+    const RequestId id;
+    const engine::GenerationRequest request;
+    const std::shared_ptr<engine::EventSink> sink;
+    std::atomic<bool> is_cancelled{false};
+    std::uint64_t generated = 0;  // of the stepping thread
   };
 
   // True when the request has finished.
-  bool StepOne(Live& live);
+  bool StepOne(Live& live, const std::string& running_error);
 
   const Script script_;
   const engine::ServiceInfo info_;
   mutable std::mutex mutex_;  // protects all below
-  std::vector<Live> live_;
+  std::vector<std::shared_ptr<Live>> live_;
   std::vector<engine::GenerationRequest> requests_;
   std::uint64_t next_id_ = 1;
   std::size_t cancel_calls_ = 0;

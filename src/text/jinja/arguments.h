@@ -30,9 +30,8 @@ class BoundArguments {
   const Value& operator[](std::size_t index) const { return *values_[index]; }
   // None when it is not given.
   Value OrNone(std::size_t index) const { return values_[index].value_or(Value::None()); }
-  bool Truth(std::size_t index, bool otherwise) const {
-    return Has(index) ? IsTrue(*values_[index]) : otherwise;
-  }
+  // False when it is not given.
+  bool Truth(std::size_t index) const { return Has(index) && IsTrue(*values_[index]); }
   // Errors: not an integer.
   Result<Int> Integer(std::size_t index, Int otherwise) const;
   // Errors: not a string.

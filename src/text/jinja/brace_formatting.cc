@@ -64,7 +64,7 @@ Result<FieldSpec> ParseSpec(std::string_view text) {
 class BraceFormatter {
  public:
   BraceFormatter(Runtime& runtime, const Value& format, const Arguments& arguments)
-      : runtime_(runtime), is_markup_(format.text().is_markup), arguments_(arguments) {}
+      : runtime_(runtime), is_markup_(format.text().is_markup()), arguments_(arguments) {}
 
   Result<std::string> Run(std::string_view format, int depth) {
     std::string out;
@@ -128,7 +128,8 @@ class BraceFormatter {
     }
     ASHLAR_ASSIGN(const FieldSpec spec, ParseSpec(spec_text));
     ASHLAR_ASSIGN(std::string text, FormatField(runtime_, value, spec));
-    const bool escapes = is_markup_ && depth == 0 && !(value.IsString() && value.text().is_markup);
+    const bool escapes =
+        is_markup_ && depth == 0 && !(value.IsString() && value.text().is_markup());
     return escapes ? EscapeHtml(text) : text;
   }
 

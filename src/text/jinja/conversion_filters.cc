@@ -59,7 +59,7 @@ Result<Value> ToStringValue(Runtime& runtime, const Value& input, const BoundArg
 }
 
 Result<Value> Default(Runtime& runtime, const Value& input, const BoundArguments& arguments) {
-  if (!input.IsUndefined() && (IsTrue(input) || !arguments.Truth(1, false))) {
+  if (!input.IsUndefined() && (IsTrue(input) || !arguments.Truth(1))) {
     return input;
   }
   return arguments.Has(0) ? Result<Value>(arguments[0]) : runtime.String("");
@@ -120,7 +120,7 @@ Result<Value> Round(Runtime& runtime, const Value& input, const BoundArguments& 
 
 Result<Value> ToJson(Runtime& runtime, const Value& input, const BoundArguments& arguments) {
   JsonStyle style;
-  style.is_ascii = arguments.Truth(0, false);
+  style.is_ascii = arguments.Truth(0);
   if (arguments.HasValue(1)) {
     style.is_indented = true;
     style.item_separator.pop_back();
@@ -144,7 +144,7 @@ Result<Value> ToJson(Runtime& runtime, const Value& input, const BoundArguments&
     style.item_separator = separators.items()[0].bytes();
     style.key_separator = separators.items()[1].bytes();
   }
-  style.sorts_keys = arguments.Truth(3, false);
+  style.sorts_keys = arguments.Truth(3);
   std::string out;
   ASHLAR_TRY(AppendJson(runtime, input, style, &out));
   return runtime.String(std::move(out));

@@ -45,24 +45,24 @@ bool Parser::IsTupleEnd(std::string_view end_name) const {
          IsOperator(")") || (!end_name.empty() && IsName(end_name));
 }
 
-Result<ExpressionPtr> Parser::ParseTuple(bool may_be_conditional, std::string_view end_name) {
+Result<ExpressionPtr> Parser::ParseTuple(Conditionals conditionals, std::string_view end_name) {
   const int line = Current().line;
-  ASHLAR_ASSIGN(ExpressionPtr first, ParseExpression(may_be_conditional));
+  ASHLAR_ASSIGN(ExpressionPtr first, ParseExpression(conditionals));
   if (!IsOperator(",")) {
     return first;
   }
   ExpressionPtr tuple = MakeExpression(ExpressionKind::kTuple, line);
   AddChild(tuple.get(), std::move(first));
   while (SkipOperator(",") && !IsTupleEnd(end_name)) {
-    ASHLAR_ASSIGN(ExpressionPtr item, ParseExpression(may_be_conditional));
+    ASHLAR_ASSIGN(ExpressionPtr item, ParseExpression(conditionals));
     AddChild(tuple.get(), std::move(item));
   }
   return Checked(std::move(tuple));
 }
 
-Result<ExpressionPtr> Parser::ParseExpression(bool may_be_conditional) {
+Result<ExpressionPtr> Parser::ParseExpression(Conditionals conditionals) {
   ASHLAR_ASSIGN(const Level level, Enter());
-  return may_be_conditional ? ParseConditional() : ParseOr();
+  return conditionals == Conditionals::kAllowed ? ParseConditional() : ParseOr();
 }
 
 Result<ExpressionPtr> Parser::ParseConditional() {
@@ -208,34 +208,37 @@ Result<ExpressionPtr> Parser::ParseProduct() {
 
 Result<ExpressionPtr> Parser::ParsePower() {
   const int line = Current().line;
-  ASHLAR_ASSIGN(ExpressionPtr left, ParseUnary(true));
+  ASHLAR_ASSIGN(ExpressionPtr left, ParseUnary());
   while (SkipOperator("**")) {  // the reference's groups to the left
     ExpressionPtr power = MakeExpression(ExpressionKind::kArithmetic, line);
     power->arithmetic = Arithmetic::kPower;
     AddChild(power.get(), std::move(left));
-    ASHLAR_ASSIGN(ExpressionPtr right, ParseUnary(true));
+    ASHLAR_ASSIGN(ExpressionPtr right, ParseUnary());
     AddChild(power.get(), std::move(right));
     ASHLAR_ASSIGN(left, Checked(std::move(power)));
   }
   return left;
 }
 
-Result<ExpressionPtr> Parser::ParseUnary(bool with_filters) {
+Result<ExpressionPtr> Parser::ParseUnary() {
+  ASHLAR_ASSIGN(ExpressionPtr expression, ParseSigned());
+  return ParseFilters(std::move(expression));
+}
+
+Result<ExpressionPtr> Parser::ParseSigned() {
   ExpressionPtr expression;
   if (IsOperator("-") || IsOperator("+")) {
     ASHLAR_ASSIGN(const Level level, Enter());
     expression = MakeExpression(
         IsOperator("-") ? ExpressionKind::kNegative : ExpressionKind::kPositive, Current().line);
     Next();
-    ASHLAR_ASSIGN(ExpressionPtr operand, ParseUnary(false));
+    ASHLAR_ASSIGN(ExpressionPtr operand, ParseSigned());
     AddChild(expression.get(), std::move(operand));
     ASHLAR_ASSIGN(expression, Checked(std::move(expression)));
   } else {
     ASHLAR_ASSIGN(expression, ParsePrimary());
   }
-  ASHLAR_ASSIGN(expression, ParsePostfix(std::move(expression)));
-  return with_filters ? ParseFilters(std::move(expression))
-                      : Result<ExpressionPtr>(std::move(expression));
+  return ParsePostfix(std::move(expression));
 }
 
 Result<ExpressionPtr> Parser::ParsePrimary() {
@@ -290,7 +293,7 @@ Result<ExpressionPtr> Parser::ParseParenthesized() {
   if (IsOperator(")")) {
     inside = MakeExpression(ExpressionKind::kTuple, line);
   } else {
-    ASHLAR_ASSIGN(inside, ParseTuple(true));
+    ASHLAR_ASSIGN(inside, ParseTuple(Conditionals::kAllowed));
   }
   ASHLAR_TRY(ExpectOperator(")"));
   return inside;

@@ -32,7 +32,7 @@ constexpr std::array<std::string_view, 7> kOutsideTheSubset = {
     "filesizeformat", "pprint", "random", "striptags", "urlize", "wordwrap", "xmlattr"};
 
 // Merge sort, bottom up: std::stable_sort cannot stop at an error of the comparison.
-Status SortIndices(Runtime& runtime, const std::vector<Value>& keys, bool is_reversed,
+Status SortIndices(Runtime& runtime, const std::vector<Value>& keys, Order direction,
                    std::vector<std::size_t>* order) {
   std::vector<std::size_t> merged(order->size());
   for (std::size_t width = 1; width < order->size(); width *= 2) {
@@ -46,8 +46,9 @@ Status SortIndices(Runtime& runtime, const std::vector<Value>& keys, bool is_rev
         if (left < middle && right < end) {
           const Value& left_key = keys[(*order)[left]];
           const Value& right_key = keys[(*order)[right]];
-          ASHLAR_ASSIGN(takes_right, is_reversed ? Less(runtime, left_key, right_key)
-                                                 : Less(runtime, right_key, left_key));
+          ASHLAR_ASSIGN(takes_right, direction == Order::kDescending
+                                         ? Less(runtime, left_key, right_key)
+                                         : Less(runtime, right_key, left_key));
         }
         merged[i] = (*order)[takes_right ? right++ : left++];
       }
@@ -114,8 +115,8 @@ Result<Value> AttributePath::Get(Runtime& runtime, const Value& item,
   return value;
 }
 
-Result<Value> ComparisonKey(Runtime& runtime, Value value, bool is_case_sensitive) {
-  if (is_case_sensitive || !value.IsString()) {
+Result<Value> ComparisonKey(Runtime& runtime, Value value, Case letter_case) {
+  if (letter_case == Case::kMatters || !value.IsString()) {
     return value;
   }
   ASHLAR_TRY(runtime.Spend(value.bytes().size() / 8));
@@ -123,12 +124,12 @@ Result<Value> ComparisonKey(Runtime& runtime, Value value, bool is_case_sensitiv
 }
 
 Result<std::vector<Value>> SortedByKeys(Runtime& runtime, const std::vector<Value>& values,
-                                        const std::vector<Value>& keys, bool is_reversed) {
+                                        const std::vector<Value>& keys, Order direction) {
   std::vector<std::size_t> order(values.size());
   for (std::size_t i = 0; i < order.size(); ++i) {
     order[i] = i;
   }
-  ASHLAR_TRY(SortIndices(runtime, keys, is_reversed, &order));
+  ASHLAR_TRY(SortIndices(runtime, keys, direction, &order));
   std::vector<Value> sorted;
   sorted.reserve(values.size());
   for (const std::size_t i : order) {

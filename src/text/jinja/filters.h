@@ -41,10 +41,13 @@ class AttributePath {
   std::vector<Value> parts_;
 };
 
+enum class Case { kMatters, kIgnored };
+enum class Order { kAscending, kDescending };
+
 // A value to compare by: strings in lower case unless case matters.
-Result<Value> ComparisonKey(Runtime& runtime, Value value, bool is_case_sensitive);
+Result<Value> ComparisonKey(Runtime& runtime, Value value, Case letter_case);
 // Stable; costs a step for every comparison. `keys` and `values` are of one length.
 Result<std::vector<Value>> SortedByKeys(Runtime& runtime, const std::vector<Value>& values,
-                                        const std::vector<Value>& keys, bool is_reversed);
+                                        const std::vector<Value>& keys, Order direction);
 
 }  // namespace ashlar::text::jinja

@@ -42,7 +42,8 @@ std::string Grouped(const std::string& digits, char separator) {
   return out + digits.substr(end);
 }
 
-std::string IntegerDigits(Int value, char type, bool is_alternate) {
+std::string IntegerDigits(Int value, const FieldSpec& spec) {
+  const char type = spec.type;
   using Unsigned = unsigned __int128;
   Unsigned rest =
       value < 0 ? Unsigned{0} - static_cast<Unsigned>(value) : static_cast<Unsigned>(value);
@@ -55,16 +56,17 @@ std::string IntegerDigits(Int value, char type, bool is_alternate) {
     rest /= base;
   } while (rest != 0);
   std::reverse(digits.begin(), digits.end());
-  return is_alternate && base != 10 ? std::string("0") + type + digits : digits;
+  return spec.is_alternate && base != 10 ? std::string("0") + type + digits : digits;
 }
 
 // |value| in C's notation of `type`, which is Python's for these types.
-std::string FloatDigits(double value, int precision, char type, bool is_alternate) {
+std::string FloatDigits(double value, char type, const FieldSpec& spec) {
+  const int precision = spec.precision < 0 ? 6 : spec.precision;
   if (std::isnan(value) || std::isinf(value)) {
     const std::string name = std::isnan(value) ? "nan" : "inf";
     return type >= 'A' && type <= 'Z' ? ToUpper(name) : name;
   }
-  const std::string format = std::string(is_alternate ? "%#.*" : "%.*") + type;
+  const std::string format = std::string(spec.is_alternate ? "%#.*" : "%.*") + type;
   const int size = std::snprintf(nullptr, 0, format.c_str(), precision, std::fabs(value));
   std::string out(static_cast<std::size_t>(size) + 1, '\0');
   (void)std::snprintf(out.data(), out.size(), format.c_str(), precision, std::fabs(value));
@@ -82,7 +84,7 @@ Result<std::string> NumberDigits(const Value& value, const FieldSpec& spec) {
     if (spec.type == 'c') {
       return Unsupported("the format type 'c'");
     }
-    return IntegerDigits(value.integer(), spec.type, spec.is_alternate);
+    return IntegerDigits(value.integer(), spec);
   }
   if (spec.type == 0 && spec.precision < 0) {
     const std::string shown = FloatRepr(std::fabs(value.number()));
@@ -91,12 +93,10 @@ Result<std::string> NumberDigits(const Value& value, const FieldSpec& spec) {
   if (spec.type != 0 && !is_float_type) {
     return Invalid("unknown format code '{}' for a float", spec.type);
   }
-  const int precision = spec.precision < 0 ? 6 : spec.precision;
   if (spec.type == '%') {
-    return FloatDigits(value.number() * 100, precision, 'f', spec.is_alternate) + "%";
+    return FloatDigits(value.number() * 100, 'f', spec) + "%";
   }
-  const std::string digits =
-      FloatDigits(value.number(), precision, spec.type == 0 ? 'g' : spec.type, spec.is_alternate);
+  const std::string digits = FloatDigits(value.number(), spec.type == 0 ? 'g' : spec.type, spec);
   const bool looks_whole =
       spec.type == 0 && digits.find_first_not_of("0123456789") == std::string::npos;
   return looks_whole ? digits + ".0" : digits;
@@ -153,7 +153,7 @@ class PercentFormatter {
   PercentFormatter(Runtime& runtime, const Value& format, const Value& values)
       : runtime_(runtime),
         format_(format.bytes()),
-        is_markup_(format.text().is_markup),
+        is_markup_(format.text().is_markup()),
         values_(values) {}
 
   Result<std::string> Run() {
@@ -256,16 +256,18 @@ class PercentFormatter {
     if (!value) {
       ASHLAR_ASSIGN(value, TakeValue());
     }
-    spec.align = is_left ? '<' : '>';
-    return AppendValue(*value, spec, is_zero && !is_left);
+    const bool is_number = spec.type != 's' && spec.type != 'r';
+    spec.align = is_left ? '<' : is_zero && is_number ? '=' : '>';
+    spec.fill = spec.align == '=' ? "0" : " ";
+    return AppendValue(*value, spec);
   }
 
-  Status AppendValue(const Value& value, FieldSpec spec, bool is_zero_filled) {
+  Status AppendValue(const Value& value, FieldSpec spec) {
     if (spec.type == 's' || spec.type == 'r') {
       std::string text;
       ASHLAR_TRY(spec.type == 's' ? AppendStr(runtime_, value, &text)
                                   : AppendRepr(runtime_, value, &text));
-      const bool escapes = is_markup_ && !(value.IsString() && value.text().is_markup);
+      const bool escapes = is_markup_ && !(value.IsString() && value.text().is_markup());
       ASHLAR_ASSIGN(const Value shown,
                     runtime_.String(escapes ? EscapeHtml(text) : std::move(text)));
       spec.type = 's';
@@ -289,10 +291,6 @@ class PercentFormatter {
       spec.type = 'd';
     } else if (value.IsBool()) {
       number = Value::Integer(value.integer());
-    }
-    if (is_zero_filled) {
-      spec.align = '=';
-      spec.fill = "0";
     }
     ASHLAR_ASSIGN(const std::string field, FormatField(runtime_, number, spec));
     out_ += field;

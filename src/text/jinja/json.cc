@@ -50,7 +50,7 @@ void AppendUnicodeEscape(char32_t c, std::string* out) {
   }
 }
 
-void AppendJsonString(std::string_view text, bool is_ascii, std::string* out) {
+void AppendJsonString(std::string_view text, const JsonStyle& style, std::string* out) {
   *out += '"';
   for (std::size_t pos = 0; pos < text.size();) {
     const std::size_t start = pos;
@@ -78,7 +78,7 @@ void AppendJsonString(std::string_view text, bool is_ascii, std::string* out) {
         *out += "\\b";
         break;
       default:
-        if (c < 0x20 || (is_ascii && c > 0x7E)) {
+        if (c < 0x20 || (style.is_ascii && c > 0x7E)) {
           AppendUnicodeEscape(c, out);
         } else {
           *out += text.substr(start, pos - start);
@@ -110,7 +110,7 @@ class JsonWriter {
         return {};
       case Kind::kString:
         ASHLAR_TRY(runtime_.SpendBytes(value.bytes().size()));
-        AppendJsonString(value.bytes(), style_.is_ascii, out_);
+        AppendJsonString(value.bytes(), style_, out_);
         return {};
       case Kind::kSequence: {
         ASHLAR_ASSIGN(const auto level, runtime_.Enter());

@@ -105,7 +105,7 @@ class Lexer {
     const char sign = tag + 2 < source_.size() ? source_[tag + 2] : '\0';
     const char kind = source_[tag + 1];
     const std::size_t opening = 2 + (sign == '-' || sign == '+' ? 1u : 0u);
-    AddData(tag - pos_, sign, kind != '{');
+    AddData(tag - pos_, sign, kind);
     if (kind == '#') {
       return SkipComment(opening);
     }
@@ -118,12 +118,13 @@ class Lexer {
                        : ReadTag("}}", TokenKind::kVariableEnd);
   }
 
-  // The next `length` bytes as data, stripped as the sign of the tag behind them says.
-  void AddData(std::size_t length, char sign, bool is_stripped_to_line) {
+  // The next `length` bytes as data, stripped as the sign and the kind ({ % #) of the tag behind
+  // them say.
+  void AddData(std::size_t length, char sign, char kind) {
     std::string_view text = Rest().substr(0, length);
     if (sign == '-') {
       text = StripRight(text);
-    } else if (sign != '+' && is_stripped_to_line) {
+    } else if (sign != '+' && kind != '{') {
       const std::size_t line = text.rfind('\n') + 1;  // npos + 1 == 0
       if ((line > 0 || is_line_start_) && StripLeft(text.substr(line)).empty()) {
         text = text.substr(0, line);
@@ -192,7 +193,7 @@ class Lexer {
       end += SpaceLength(std::string_view(source_).substr(end));
       const std::size_t length = EndLength(end, "%}");
       if (length > 0) {
-        AddData(at - pos_, sign, true);
+        AddData(at - pos_, sign, '%');
         Advance(end + length - pos_);
         return {};
       }

@@ -135,11 +135,12 @@ Result<Value> ApplyToFloats(Arithmetic op, double a, double b) {
 
 // str + str; markup escapes what is added to it.
 Result<Value> AddStrings(Runtime& runtime, const Value& left, const Value& right) {
-  const bool is_markup = left.text().is_markup || right.text().is_markup;
+  const bool is_markup = left.text().is_markup() || right.text().is_markup();
   ASHLAR_TRY(runtime.CheckStringBytes(left.bytes().size() + right.bytes().size()));
-  std::string text = is_markup && !left.text().is_markup ? EscapeHtml(left.bytes()) : left.bytes();
-  text += is_markup && !right.text().is_markup ? EscapeHtml(right.bytes()) : right.bytes();
-  return runtime.String(std::move(text), is_markup);
+  std::string text =
+      is_markup && !left.text().is_markup() ? EscapeHtml(left.bytes()) : left.bytes();
+  text += is_markup && !right.text().is_markup() ? EscapeHtml(right.bytes()) : right.bytes();
+  return runtime.String(std::move(text), is_markup ? TextKind::kMarkup : TextKind::kPlain);
 }
 
 Result<Value> AddSequences(Runtime& runtime, const Value& left, const Value& right) {
@@ -162,12 +163,14 @@ Result<Value> Repeat(Runtime& runtime, const Value& value, Int times) {
   ASHLAR_TRY(runtime.SpendBytes(size * static_cast<std::size_t>(size > 0 ? times : 0)));
   if (value.IsString()) {
     std::string text;
+    text.reserve(size > 0 ? size * static_cast<std::size_t>(times) : 0);
     for (Int i = 0; i < times && size > 0; ++i) {
       text += value.bytes();
     }
     return runtime.StringLike(value, std::move(text));
   }
   std::vector<Value> items;
+  items.reserve(size > 0 ? value.items().size() * static_cast<std::size_t>(times) : 0);
   for (Int i = 0; i < times && size > 0; ++i) {
     items.insert(items.end(), value.items().begin(), value.items().end());
   }

@@ -146,7 +146,7 @@ Result<Block> Parser::ParseBlock(Ends ends) {
     } else if (Current().kind == TokenKind::kVariableBegin) {
       StatementPtr print = MakeStatement(StatementKind::kPrint);
       Next();
-      ASHLAR_ASSIGN(print->expression, ParseTuple(true));
+      ASHLAR_ASSIGN(print->expression, ParseTuple(Conditionals::kAllowed));
       if (Current().kind != TokenKind::kVariableEnd) {
         return Unexpected("'}}'");
       }
@@ -243,7 +243,7 @@ Result<StatementPtr> Parser::ParseIf() {
   bool has_more = true;
   while (has_more) {
     Next();  // if, elif
-    ASHLAR_ASSIGN(ExpressionPtr condition, ParseTuple(false));
+    ASHLAR_ASSIGN(ExpressionPtr condition, ParseTuple(Conditionals::kForbidden));
     ASHLAR_ASSIGN(Block body, ParseBody({"elif", "else", "endif"}));
     statement->branches.emplace_back(std::move(condition), std::move(body));
     has_more = IsName("elif");
@@ -261,9 +261,9 @@ Result<StatementPtr> Parser::ParseIf() {
 Result<StatementPtr> Parser::ParseFor() {
   StatementPtr statement = MakeStatement(StatementKind::kFor);
   Next();
-  ASHLAR_ASSIGN(statement->target, ParseTarget(false));
+  ASHLAR_ASSIGN(statement->target, ParseTarget());
   ASHLAR_TRY(ExpectName("in"));
-  ASHLAR_ASSIGN(statement->expression, ParseTuple(false, "recursive"));
+  ASHLAR_ASSIGN(statement->expression, ParseTuple(Conditionals::kForbidden, "recursive"));
   if (SkipName("if")) {
     ASHLAR_ASSIGN(statement->condition, ParseExpression());
   }
@@ -282,9 +282,9 @@ Result<StatementPtr> Parser::ParseFor() {
 Result<StatementPtr> Parser::ParseSet() {
   StatementPtr statement = MakeStatement(StatementKind::kSet);
   Next();
-  ASHLAR_ASSIGN(statement->target, ParseTarget(true));
+  ASHLAR_ASSIGN(statement->target, ParseSetTarget());
   if (SkipOperator("=")) {
-    ASHLAR_ASSIGN(statement->expression, ParseTuple(true));
+    ASHLAR_ASSIGN(statement->expression, ParseTuple(Conditionals::kAllowed));
     return statement;
   }
   statement->kind = StatementKind::kSetBlock;
@@ -381,7 +381,7 @@ Result<StatementPtr> Parser::ParseWith() {
     if (!statement->assignments.empty()) {
       ASHLAR_TRY(ExpectOperator(","));
     }
-    ASHLAR_ASSIGN(Target target, ParseTarget(false));
+    ASHLAR_ASSIGN(Target target, ParseTarget());
     ASHLAR_TRY(ExpectOperator("="));
     ASHLAR_ASSIGN(ExpressionPtr value, ParseExpression());
     statement->assignments.emplace_back(std::move(target), std::move(value));
@@ -415,7 +415,7 @@ Result<Target> Parser::ParseSingleTarget() {
   ASHLAR_ASSIGN(const Level level, Enter());
   Target target;
   if (SkipOperator("(")) {
-    ASHLAR_ASSIGN(target, ParseTarget(false));
+    ASHLAR_ASSIGN(target, ParseTarget());
     ASHLAR_TRY(ExpectOperator(")"));
     return target;
   }
@@ -429,12 +429,20 @@ Result<Target> Parser::ParseSingleTarget() {
   return target;
 }
 
-Result<Target> Parser::ParseTarget(bool may_be_attribute) {
-  ASHLAR_ASSIGN(Target target, ParseSingleTarget());
-  if (may_be_attribute && SkipOperator(".")) {
-    ASHLAR_ASSIGN(target.attribute, ExpectIdentifier());
-    return target;
+Result<Target> Parser::ParseSetTarget() {
+  const bool is_attribute = Current().kind == TokenKind::kName &&
+                            Peek().kind == TokenKind::kOperator && Peek().text == ".";
+  if (!is_attribute) {
+    return ParseTarget();
   }
+  ASHLAR_ASSIGN(Target target, ParseSingleTarget());
+  Next();  // .
+  ASHLAR_ASSIGN(target.attribute, ExpectIdentifier());
+  return target;
+}
+
+Result<Target> Parser::ParseTarget() {
+  ASHLAR_ASSIGN(Target target, ParseSingleTarget());
   if (!IsOperator(",")) {
     return target;
   }

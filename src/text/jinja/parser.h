@@ -73,14 +73,16 @@ class Parser {
   Status ParsePrint(Block* block);
   Status ParseSignature(Macro* macro);
   Status ParseMacroBody(Macro* macro, std::string_view end);
-  Result<Target> ParseTarget(bool may_be_attribute);
+  Result<Target> ParseTarget();     // a name, or several
+  Result<Target> ParseSetTarget();  // also a namespace's attribute
   Result<Target> ParseSingleTarget();
   StatementPtr MakeStatement(StatementKind kind) const;
 
-  // Expressions.
-  Result<ExpressionPtr> ParseTuple(bool may_be_conditional, std::string_view end_name = "");
+  // Expressions. `x if y else z` is not allowed where an `if` of the tag's own may follow.
+  enum class Conditionals { kAllowed, kForbidden };
+  Result<ExpressionPtr> ParseTuple(Conditionals conditionals, std::string_view end_name = "");
   Result<ExpressionPtr> ParseParenthesized();
-  Result<ExpressionPtr> ParseExpression(bool may_be_conditional = true);
+  Result<ExpressionPtr> ParseExpression(Conditionals conditionals = Conditionals::kAllowed);
   Result<ExpressionPtr> ParseConditional();
   Result<ExpressionPtr> ParseOr();
   Result<ExpressionPtr> ParseAnd();
@@ -90,7 +92,8 @@ class Parser {
   Result<ExpressionPtr> ParseConcat();
   Result<ExpressionPtr> ParseProduct();
   Result<ExpressionPtr> ParsePower();
-  Result<ExpressionPtr> ParseUnary(bool with_filters);
+  Result<ExpressionPtr> ParseUnary();   // with filters and tests
+  Result<ExpressionPtr> ParseSigned();  // without
   Result<ExpressionPtr> ParsePrimary();
   Result<ExpressionPtr> ParseStrings();
   Result<ExpressionPtr> ParseList();

@@ -131,9 +131,9 @@ Status AppendRepr(Runtime& runtime, const Value& value, std::string* out) {
       return {};
     case Kind::kString: {
       ASHLAR_TRY(runtime.SpendBytes(value.bytes().size()));
-      *out += value.text().is_markup ? "Markup(" : "";
+      *out += value.text().is_markup() ? "Markup(" : "";
       AppendStringRepr(value.bytes(), out);
-      *out += value.text().is_markup ? ")" : "";
+      *out += value.text().is_markup() ? ")" : "";
       return {};
     }
     case Kind::kSequence: {

@@ -11,6 +11,8 @@ namespace {
 
 // What a list or dict costs per item beyond the items' own strings.
 constexpr std::size_t kItemBytes = sizeof(Value) + 8;
+// Strings that were built piece by piece have room to spare; more than this is given back.
+constexpr std::size_t kWorthShrinking = 256;
 
 class FunctionIterator final : public Iterator {
  public:
@@ -113,13 +115,16 @@ Status Runtime::CheckDepth(int depth) const {
   return {};
 }
 
-Result<Value> Runtime::String(std::string bytes, bool is_markup) {
+Result<Value> Runtime::String(std::string bytes, TextKind kind) {
   ASHLAR_TRY(SpendBytes(bytes.size()));
   ASHLAR_TRY(CheckStringBytes(bytes.size()));
+  if (bytes.capacity() - bytes.size() > kWorthShrinking) {
+    bytes.shrink_to_fit();
+  }
   ASHLAR_ASSIGN(Charge charge, Hold(sizeof(Text) + bytes.capacity()));
   const std::size_t chars = CountChars(bytes);
   return Value(
-      std::make_shared<const Text>(Text{std::move(bytes), chars, is_markup, std::move(charge)}));
+      std::make_shared<const Text>(Text{std::move(bytes), chars, kind, std::move(charge)}));
 }
 
 Result<Value> Runtime::MakeSequence(std::vector<Value> items, SequenceKind kind) {

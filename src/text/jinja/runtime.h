@@ -72,10 +72,10 @@ class Runtime {
   };
   Result<Level> Enter();
 
-  Result<Value> String(std::string bytes, bool is_markup = false);
-  // A string that says it is markup when `like` is.
+  Result<Value> String(std::string bytes, TextKind kind = TextKind::kPlain);
+  // A string that is markup when `like` is.
   Result<Value> StringLike(const Value& like, std::string bytes) {
-    return String(std::move(bytes), like.text().is_markup);
+    return String(std::move(bytes), like.text().kind);
   }
   Result<Value> List(std::vector<Value> items) {
     return MakeSequence(std::move(items), SequenceKind::kList);

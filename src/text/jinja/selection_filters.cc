@@ -128,13 +128,13 @@ struct KeyOrder {
 
 Result<Value> Unique(Runtime& runtime, const Value& input, const BoundArguments& arguments) {
   ASHLAR_ASSIGN(const AttributePath path, AttributePath::Parse(runtime, arguments.OrNone(1)));
-  const bool is_case_sensitive = arguments.Truth(0, false);
+  const Case letter_case = arguments.Truth(0) ? Case::kMatters : Case::kIgnored;
   ASHLAR_ASSIGN(const std::vector<Value> items, Collect(runtime, input));
   std::vector<Value> unique;
   std::set<Value, KeyOrder> seen;
   for (const Value& item : items) {
     ASHLAR_ASSIGN(Value key, path.Get(runtime, item));
-    ASHLAR_ASSIGN(key, ComparisonKey(runtime, std::move(key), is_case_sensitive));
+    ASHLAR_ASSIGN(key, ComparisonKey(runtime, std::move(key), letter_case));
     if (!IsKey(key)) {
       return Invalid("unique() cannot compare values of type '{}'", TypeName(key));
     }

@@ -10,6 +10,15 @@
 namespace ashlar::text::jinja {
 namespace {
 
+// What arguments like case_sensitive= and reverse= ask for.
+Case CaseOf(const BoundArguments& arguments, std::size_t index) {
+  return arguments.Truth(index) ? Case::kMatters : Case::kIgnored;
+}
+
+Order OrderOf(const BoundArguments& arguments, std::size_t index) {
+  return arguments.Truth(index) ? Order::kDescending : Order::kAscending;
+}
+
 Result<Value> First(Runtime& runtime, const Value& input, const BoundArguments&) {
   ASHLAR_ASSIGN(const std::shared_ptr<Iterator> iterator, Iterate(runtime, input));
   ASHLAR_ASSIGN(std::optional<Value> value, iterator->Next(runtime));
@@ -84,12 +93,12 @@ Result<Value> Join(Runtime& runtime, const Value& input, const BoundArguments& a
 }
 
 Result<std::vector<Value>> KeysOf(Runtime& runtime, const std::vector<Value>& items,
-                                  const AttributePath& path, bool is_case_sensitive) {
+                                  const AttributePath& path, Case letter_case) {
   std::vector<Value> keys;
   keys.reserve(items.size());
   for (const Value& item : items) {
     ASHLAR_ASSIGN(Value key, path.Get(runtime, item));
-    ASHLAR_ASSIGN(key, ComparisonKey(runtime, std::move(key), is_case_sensitive));
+    ASHLAR_ASSIGN(key, ComparisonKey(runtime, std::move(key), letter_case));
     keys.push_back(std::move(key));
   }
   return keys;
@@ -97,10 +106,10 @@ Result<std::vector<Value>> KeysOf(Runtime& runtime, const std::vector<Value>& it
 
 // The attribute may be several, "age,name": the key is a list of their values.
 Result<std::vector<Value>> SortKeys(Runtime& runtime, const std::vector<Value>& items,
-                                    const Value& attribute, bool is_case_sensitive) {
+                                    const Value& attribute, Case letter_case) {
   if (!attribute.IsString() || attribute.bytes().find(',') == std::string::npos) {
     ASHLAR_ASSIGN(const AttributePath path, AttributePath::Parse(runtime, attribute));
-    return KeysOf(runtime, items, path, is_case_sensitive);
+    return KeysOf(runtime, items, path, letter_case);
   }
   std::vector<std::vector<Value>> columns;
   std::string_view rest = attribute.bytes();
@@ -108,7 +117,7 @@ Result<std::vector<Value>> SortKeys(Runtime& runtime, const std::vector<Value>& 
     const std::size_t comma = std::min(rest.find(','), rest.size());
     ASHLAR_ASSIGN(const Value name, runtime.String(std::string(rest.substr(0, comma))));
     ASHLAR_ASSIGN(const AttributePath path, AttributePath::Parse(runtime, name));
-    ASHLAR_ASSIGN(std::vector<Value> column, KeysOf(runtime, items, path, is_case_sensitive));
+    ASHLAR_ASSIGN(std::vector<Value> column, KeysOf(runtime, items, path, letter_case));
     columns.push_back(std::move(column));
     if (comma == rest.size()) {
       break;
@@ -130,9 +139,9 @@ Result<std::vector<Value>> SortKeys(Runtime& runtime, const std::vector<Value>& 
 Result<Value> Sort(Runtime& runtime, const Value& input, const BoundArguments& arguments) {
   ASHLAR_ASSIGN(const std::vector<Value> items, Collect(runtime, input));
   ASHLAR_ASSIGN(const std::vector<Value> keys,
-                SortKeys(runtime, items, arguments.OrNone(2), arguments.Truth(1, false)));
+                SortKeys(runtime, items, arguments.OrNone(2), CaseOf(arguments, 1)));
   ASHLAR_ASSIGN(std::vector<Value> sorted,
-                SortedByKeys(runtime, items, keys, arguments.Truth(0, false)));
+                SortedByKeys(runtime, items, keys, OrderOf(arguments, 0)));
   return runtime.List(std::move(sorted));
 }
 
@@ -151,11 +160,11 @@ Result<Value> DictSort(Runtime& runtime, const Value& input, const BoundArgument
     ASHLAR_ASSIGN(Value pair, runtime.Tuple({name, value}));
     pairs.push_back(std::move(pair));
     ASHLAR_ASSIGN(Value key,
-                  ComparisonKey(runtime, by == "key" ? name : value, arguments.Truth(0, false)));
+                  ComparisonKey(runtime, by == "key" ? name : value, CaseOf(arguments, 0)));
     keys.push_back(std::move(key));
   }
   ASHLAR_ASSIGN(std::vector<Value> sorted,
-                SortedByKeys(runtime, pairs, keys, arguments.Truth(2, false)));
+                SortedByKeys(runtime, pairs, keys, OrderOf(arguments, 2)));
   return runtime.List(std::move(sorted));
 }
 
@@ -166,8 +175,7 @@ Result<Value> Extreme(Runtime& runtime, const Value& input, const BoundArguments
     return Value::MakeUndefined("No aggregated item, sequence was empty.");
   }
   ASHLAR_ASSIGN(const AttributePath path, AttributePath::Parse(runtime, arguments.OrNone(1)));
-  ASHLAR_ASSIGN(const std::vector<Value> keys,
-                KeysOf(runtime, items, path, arguments.Truth(0, false)));
+  ASHLAR_ASSIGN(const std::vector<Value> keys, KeysOf(runtime, items, path, CaseOf(arguments, 0)));
   std::size_t best = 0;
   for (std::size_t i = 1; i < items.size(); ++i) {
     ASHLAR_ASSIGN(const bool is_better, kIsMaximum ? Less(runtime, keys[best], keys[i])
@@ -200,12 +208,13 @@ Result<Value> GroupBy(Runtime& runtime, const Value& input, const BoundArguments
   std::vector<Value> pairs;
   for (const Value& item : items) {
     ASHLAR_ASSIGN(const Value name, path.Get(runtime, item, otherwise));
-    ASHLAR_ASSIGN(Value key, ComparisonKey(runtime, name, arguments.Truth(2, false)));
+    ASHLAR_ASSIGN(Value key, ComparisonKey(runtime, name, CaseOf(arguments, 2)));
     ASHLAR_ASSIGN(Value pair, runtime.Tuple({key, name, item}));
     keys.push_back(std::move(key));
     pairs.push_back(std::move(pair));
   }
-  ASHLAR_ASSIGN(const std::vector<Value> sorted, SortedByKeys(runtime, pairs, keys, false));
+  ASHLAR_ASSIGN(const std::vector<Value> sorted,
+                SortedByKeys(runtime, pairs, keys, Order::kAscending));
   std::vector<Value> groups;
   for (std::size_t i = 0; i < sorted.size();) {
     std::vector<Value> group;
@@ -225,8 +234,18 @@ Result<Value> GroupBy(Runtime& runtime, const Value& input, const BoundArguments
   return runtime.List(std::move(groups));
 }
 
+// An error when a filter is asked for more items than memory may hold.
+Status CheckCount(const Runtime& runtime, std::string_view filter, Int count) {
+  const Int most = static_cast<Int>(runtime.limits().live_bytes / sizeof(Sequence));
+  if (count > most) {
+    return Exhausted("{}() of {} items; at most {} are allowed", filter, count, most);
+  }
+  return {};
+}
+
 Result<Value> Batch(Runtime& runtime, const Value& input, const BoundArguments& arguments) {
   ASHLAR_ASSIGN(const Int size, arguments.Integer(0, 1));
+  ASHLAR_TRY(CheckCount(runtime, "batch", arguments.HasValue(1) ? size : 0));
   ASHLAR_ASSIGN(const std::vector<Value> items, Collect(runtime, input));
   std::vector<Value> batches;
   std::vector<Value> batch;
@@ -257,6 +276,7 @@ Result<Value> Slice(Runtime& runtime, const Value& input, const BoundArguments& 
   if (count == 0) {
     return Invalid("slice() into no slices");
   }
+  ASHLAR_TRY(CheckCount(runtime, "slice", count));
   const Int length = static_cast<Int>(items.size());
   std::vector<Value> slices;
   Int start = 0;

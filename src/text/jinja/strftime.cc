@@ -49,7 +49,7 @@ struct IsoWeek {
 // The week that ISO 8601 counts: from Monday, the first has the year's first Thursday.
 IsoWeek IsoWeekOf(const CivilTime& time) {
   const int weekday = time.weekday == 0 ? 7 : time.weekday;
-  const int week = (time.year_day - weekday + 10) / 7;
+  const int week = (time.year_day + 1 - weekday + 10) / 7;
   const auto weeks_in = [](int year) {
     const auto first = std::chrono::weekday(
         std::chrono::local_days(std::chrono::year(year) / std::chrono::January / 1));
@@ -65,16 +65,18 @@ IsoWeek IsoWeekOf(const CivilTime& time) {
   return {time.year, week};
 }
 
-// A number of `width` digits; the padding goes when the directive has the flag `-`.
-std::string Number(int value, int width, bool is_padded, char padding = '0') {
+enum class Padding { kUsual, kNone };  // kNone: the directive has the flag `-`
+
+// A number of `width` digits, filled up with `fill`.
+std::string Number(int value, int width, Padding padding, char fill = '0') {
   std::string digits = fmt::format("{}", value);
-  while (is_padded && static_cast<int>(digits.size()) < width) {
-    digits.insert(digits.begin(), padding);
+  while (padding == Padding::kUsual && static_cast<int>(digits.size()) < width) {
+    digits.insert(digits.begin(), fill);
   }
   return digits;
 }
 
-Result<std::string> Directive(const CivilTime& time, char directive, bool is_padded) {
+Result<std::string> Directive(const CivilTime& time, char directive, Padding padding) {
   const int hour12 = time.hour % 12 == 0 ? 12 : time.hour % 12;
   const std::string_view day = kDays[static_cast<std::size_t>(time.weekday)];
   const std::string_view month = kMonths[static_cast<std::size_t>(time.month - 1)];
@@ -89,49 +91,49 @@ Result<std::string> Directive(const CivilTime& time, char directive, bool is_pad
     case 'B':
       return std::string(month);
     case 'C':
-      return Number(time.year / 100, 2, is_padded);
+      return Number(time.year / 100, 2, padding);
     case 'd':
-      return Number(time.day, 2, is_padded);
+      return Number(time.day, 2, padding);
     case 'e':
-      return Number(time.day, 2, is_padded, ' ');
+      return Number(time.day, 2, padding, ' ');
     case 'f':
       return std::string("000000");
     case 'g':
-      return Number(IsoWeekOf(time).year % 100, 2, is_padded);
+      return Number(IsoWeekOf(time).year % 100, 2, padding);
     case 'G':
-      return Number(IsoWeekOf(time).year, 4, is_padded);
+      return Number(IsoWeekOf(time).year, 4, padding);
     case 'H':
-      return Number(time.hour, 2, is_padded);
+      return Number(time.hour, 2, padding);
     case 'I':
-      return Number(hour12, 2, is_padded);
+      return Number(hour12, 2, padding);
     case 'j':
-      return Number(time.year_day + 1, 3, is_padded);
+      return Number(time.year_day + 1, 3, padding);
     case 'm':
-      return Number(time.month, 2, is_padded);
+      return Number(time.month, 2, padding);
     case 'M':
-      return Number(time.minute, 2, is_padded);
+      return Number(time.minute, 2, padding);
     case 'n':
       return std::string("\n");
     case 'p':
       return std::string(time.hour < 12 ? "AM" : "PM");
     case 'S':
-      return Number(time.second, 2, is_padded);
+      return Number(time.second, 2, padding);
     case 't':
       return std::string("\t");
     case 'u':
-      return Number(time.weekday == 0 ? 7 : time.weekday, 1, is_padded);
+      return Number(time.weekday == 0 ? 7 : time.weekday, 1, padding);
     case 'U':
-      return Number((time.year_day + 7 - time.weekday) / 7, 2, is_padded);
+      return Number((time.year_day + 7 - time.weekday) / 7, 2, padding);
     case 'V':
-      return Number(IsoWeekOf(time).week, 2, is_padded);
+      return Number(IsoWeekOf(time).week, 2, padding);
     case 'w':
-      return Number(time.weekday, 1, is_padded);
+      return Number(time.weekday, 1, padding);
     case 'W':
-      return Number((time.year_day + 7 - (time.weekday + 6) % 7) / 7, 2, is_padded);
+      return Number((time.year_day + 7 - (time.weekday + 6) % 7) / 7, 2, padding);
     case 'y':
-      return Number(time.year % 100, 2, is_padded);
+      return Number(time.year % 100, 2, padding);
     case 'Y':
-      return Number(time.year, 1, is_padded);
+      return Number(time.year, 1, padding);
     case 'z':
     case 'Z':
       return std::string();
@@ -182,7 +184,8 @@ Result<std::string> FormatTime(std::chrono::local_seconds time, std::string_view
       out += expanded;
       continue;
     }
-    ASHLAR_ASSIGN(const std::string text, Directive(civil, format[i], !has_flag));
+    ASHLAR_ASSIGN(const std::string text,
+                  Directive(civil, format[i], has_flag ? Padding::kNone : Padding::kUsual));
     out += text;
   }
   return out;

@@ -36,8 +36,8 @@ Result<Value> Strip(Runtime& runtime, const Value& self, const Arguments& argume
   std::string chars;
   if (has_chars) {
     ASHLAR_ASSIGN(const std::string_view given, bound.Text(0, ""));
-    chars = self.text().is_markup && !bound[0].text().is_markup ? EscapeHtml(given)
-                                                                : std::string(given);
+    chars = self.text().is_markup() && !bound[0].text().is_markup() ? EscapeHtml(given)
+                                                                    : std::string(given);
     ASHLAR_TRY(runtime.Spend(1 + self.bytes().size() * (1 + chars.size() / 64) / 64));
   }
   std::string_view text = self.bytes();
@@ -121,7 +121,9 @@ Result<Value> SplitLinesOf(Runtime& runtime, const Value& self, const Arguments&
   ASHLAR_ASSIGN(const BoundArguments bound,
                 BoundArguments::Bind({"splitlines", {"keepends"}, 0}, arguments));
   ASHLAR_TRY(runtime.Spend(self.bytes().size()));
-  return ListOfStrings(runtime, self, SplitLines(self.bytes(), bound.Truth(0, false)));
+  return ListOfStrings(
+      runtime, self,
+      SplitLines(self.bytes(), bound.Truth(0) ? LineEnds::kKept : LineEnds::kDropped));
 }
 
 template <bool kIsFromRight>
@@ -194,9 +196,9 @@ Result<Value> ReplaceIn(Runtime& runtime, const Value& self, const Arguments& ar
   ASHLAR_ASSIGN(const Int limit, bound.Integer(2, -1));
   std::string escaped_old;
   std::string escaped_new;
-  if (self.text().is_markup) {
-    escaped_old = bound[0].text().is_markup ? std::string(old_text) : EscapeHtml(old_text);
-    escaped_new = bound[1].text().is_markup ? std::string(new_text) : EscapeHtml(new_text);
+  if (self.text().is_markup()) {
+    escaped_old = bound[0].text().is_markup() ? std::string(old_text) : EscapeHtml(old_text);
+    escaped_new = bound[1].text().is_markup() ? std::string(new_text) : EscapeHtml(new_text);
     old_text = escaped_old;
     new_text = escaped_new;
   }
@@ -220,8 +222,8 @@ Result<Value> Join(Runtime& runtime, const Value& self, const Arguments& argumen
     ASHLAR_TRY(runtime.CheckStringBytes(out.size() + self.bytes().size() + item->bytes().size()));
     ASHLAR_TRY(runtime.SpendBytes(self.bytes().size() + item->bytes().size()));
     out += i > 0 ? self.bytes() : "";
-    out += self.text().is_markup && !item->text().is_markup ? EscapeHtml(item->bytes())
-                                                            : item->bytes();
+    out += self.text().is_markup() && !item->text().is_markup() ? EscapeHtml(item->bytes())
+                                                                : item->bytes();
   }
 }
 

@@ -77,7 +77,7 @@ Result<bool> IsSameAs(Runtime&, const Value& value, const Value& other) {
 }
 
 Result<bool> IsEscaped(Runtime&, const Value& value, const Value&) {
-  return value.IsString() && value.text().is_markup;
+  return value.IsString() && value.text().is_markup();
 }
 
 Result<bool> IsIn(Runtime& runtime, const Value& value, const Value& container) {

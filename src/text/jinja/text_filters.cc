@@ -80,12 +80,12 @@ Result<Value> Indent(Runtime& runtime, const Value& input, const BoundArguments&
     ASHLAR_ASSIGN(const Int width, arguments.Integer(0, 4));
     ASHLAR_ASSIGN(indent, PadTo(runtime, "", width, " ", Padding::kLeft));
   }
-  const bool indents_blank = arguments.Truth(2, false);
+  const bool indents_blank = arguments.Truth(2);
   ASHLAR_TRY(runtime.Spend(input.bytes().size() / 4));
   const std::string text = input.bytes() + "\n";  // so that the last line end is kept
-  std::string out = arguments.Truth(1, false) ? indent : "";
+  std::string out = arguments.Truth(1) ? indent : "";
   bool is_first = true;
-  for (const std::string_view line : SplitLines(text, false)) {
+  for (const std::string_view line : SplitLines(text, LineEnds::kDropped)) {
     ASHLAR_TRY(runtime.SpendBytes(indent.size() + line.size()));
     ASHLAR_TRY(runtime.CheckStringBytes(out.size() + indent.size() + line.size()));
     if (!is_first) {
@@ -118,7 +118,7 @@ Result<Value> Truncate(Runtime& runtime, const Value& input, const BoundArgument
   std::string_view kept =
       std::string_view(input.bytes())
           .substr(0, ByteOffset(input.bytes(), static_cast<std::size_t>(length - end_length)));
-  if (!arguments.Truth(1, false)) {
+  if (!arguments.Truth(1)) {
     kept = kept.substr(0, std::min(kept.rfind(' '), kept.size()));
   }
   return runtime.StringLike(input, std::string(kept) + std::string(end));
@@ -139,31 +139,33 @@ Result<Value> WordCount(Runtime& runtime, const Value& input, const BoundArgumen
 }
 
 Result<Value> Escape(Runtime& runtime, const Value& input, const BoundArguments&) {
-  if (input.IsString() && input.text().is_markup) {
+  if (input.IsString() && input.text().is_markup()) {
     return input;
   }
   ASHLAR_ASSIGN(const std::string text, Str(runtime, input));
-  return runtime.String(EscapeHtml(text), true);
+  return runtime.String(EscapeHtml(text), TextKind::kMarkup);
 }
 
 Result<Value> ForceEscape(Runtime& runtime, const Value& input, const BoundArguments&) {
   ASHLAR_ASSIGN(const std::string text, Str(runtime, input));
-  return runtime.String(EscapeHtml(text), true);
+  return runtime.String(EscapeHtml(text), TextKind::kMarkup);
 }
 
 Result<Value> Safe(Runtime& runtime, const Value& input, const BoundArguments&) {
   ASHLAR_ASSIGN(std::string text, Str(runtime, input));
-  return runtime.String(std::move(text), true);
+  return runtime.String(std::move(text), TextKind::kMarkup);
 }
 
-std::string UrlQuote(std::string_view text, bool is_query) {
+enum class UrlPart { kPath, kQuery };
+
+std::string UrlQuote(std::string_view text, UrlPart part) {
   constexpr std::string_view kPlain =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~";
   std::string out;
   for (const char c : text) {
-    if (kPlain.find(c) != std::string_view::npos || (c == '/' && !is_query)) {
+    if (kPlain.find(c) != std::string_view::npos || (c == '/' && part == UrlPart::kPath)) {
       out += c;
-    } else if (c == ' ' && is_query) {
+    } else if (c == ' ' && part == UrlPart::kQuery) {
       out += '+';
     } else {
       out += fmt::format("%{:02X}", static_cast<unsigned>(static_cast<unsigned char>(c)));
@@ -177,7 +179,7 @@ Result<Value> UrlEncode(Runtime& runtime, const Value& input, const BoundArgumen
   if (!is_pairs) {
     ASHLAR_ASSIGN(const std::string text, Str(runtime, input));
     ASHLAR_TRY(runtime.Spend(text.size() / 8));
-    return runtime.String(UrlQuote(text, false));
+    return runtime.String(UrlQuote(text, UrlPart::kPath));
   }
   Entries pairs;
   if (input.IsDict()) {
@@ -196,7 +198,8 @@ Result<Value> UrlEncode(Runtime& runtime, const Value& input, const BoundArgumen
     ASHLAR_ASSIGN(const std::string text, Str(runtime, value));
     ASHLAR_TRY(runtime.Spend((name.size() + text.size()) / 8));
     ASHLAR_TRY(runtime.CheckStringBytes(out.size()));
-    out += (out.empty() ? "" : "&") + UrlQuote(name, true) + "=" + UrlQuote(text, true);
+    out += (out.empty() ? "" : "&") + UrlQuote(name, UrlPart::kQuery) + "=" +
+           UrlQuote(text, UrlPart::kQuery);
   }
   return runtime.String(std::move(out));
 }

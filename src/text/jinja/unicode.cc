@@ -240,7 +240,7 @@ std::string_view StripRight(std::string_view text, std::string_view chars) {
   return text;
 }
 
-std::vector<std::string_view> SplitLines(std::string_view text, bool keeps_ends) {
+std::vector<std::string_view> SplitLines(std::string_view text, LineEnds ends) {
   std::vector<std::string_view> lines;
   std::size_t line_start = 0;
   std::size_t pos = 0;
@@ -253,7 +253,7 @@ std::vector<std::string_view> SplitLines(std::string_view text, bool keeps_ends)
     if (c == '\r' && pos < text.size() && text[pos] == '\n') {
       ++pos;
     }
-    lines.push_back(text.substr(line_start, (keeps_ends ? pos : end) - line_start));
+    lines.push_back(text.substr(line_start, (ends == LineEnds::kKept ? pos : end) - line_start));
     line_start = pos;
   }
   if (line_start < text.size()) {

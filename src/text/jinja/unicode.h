@@ -41,7 +41,8 @@ std::string_view StripRight(std::string_view text);
 std::string_view StripLeft(std::string_view text, std::string_view chars);
 std::string_view StripRight(std::string_view text, std::string_view chars);
 // str.splitlines(): all of Unicode's line ends.
-std::vector<std::string_view> SplitLines(std::string_view text, bool keeps_ends);
+enum class LineEnds { kDropped, kKept };
+std::vector<std::string_view> SplitLines(std::string_view text, LineEnds ends);
 
 std::string ToUpper(std::string_view text);
 std::string ToLower(std::string_view text);

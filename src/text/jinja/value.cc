@@ -38,7 +38,8 @@ Value Value::MakeUndefined(std::string message) {
 
 Value Value::Constant(std::string bytes) {
   const std::size_t chars = CountChars(bytes);
-  return Value(std::make_shared<const Text>(Text{std::move(bytes), chars, false, Charge()}));
+  return Value(
+      std::make_shared<const Text>(Text{std::move(bytes), chars, TextKind::kPlain, Charge()}));
 }
 
 Kind Value::kind() const { return static_cast<Kind>(data_.index()); }
@@ -199,7 +200,7 @@ std::string_view TypeName(const Value& value) {
     case Kind::kFloat:
       return "float";
     case Kind::kString:
-      return value.text().is_markup ? "Markup" : "str";
+      return value.text().is_markup() ? "Markup" : "str";
     case Kind::kSequence:
       return value.IsList() ? "list" : "tuple";
     case Kind::kDict:

@@ -53,11 +53,16 @@ struct Undefined {
   std::string message;  // what is wrong with using it: "'x' is undefined"
 };
 
+enum class TextKind : std::uint8_t { kPlain, kMarkup };
+
 struct Text {
-  std::string bytes;       // UTF-8
-  std::size_t chars = 0;   // code points: what len() says
-  bool is_markup = false;  // came from `safe` or `escape`: escapes what is added to it
+  std::string bytes;      // UTF-8
+  std::size_t chars = 0;  // code points: what len() says
+  // kMarkup came from `safe` or `escape`, and escapes what is added to it.
+  TextKind kind = TextKind::kPlain;
   Charge charge;
+
+  bool is_markup() const { return kind == TextKind::kMarkup; }
 };
 
 enum class SequenceKind : std::uint8_t { kList, kTuple, kGroup };  // kGroup: what `groupby` yields

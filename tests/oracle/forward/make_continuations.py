@@ -129,8 +129,8 @@ def describe(case):
         steps.append(f"{step} ({native['gap'][step]:.3f}{odd})")
     ties = [(step, gap) for step, gap in enumerate(exact["gap"]) if gap < 1e-2]
     print(
-        f"| {case['text'][:40]!r} | {len(exact['tokens'])} | {len(differing_steps(exact))} | {ties} "
-        f"| {', '.join(steps)} |",
+        f"| {case['text'][:40]!r} | {len(exact['tokens'])} | {len(differing_steps(exact))} "
+        f"| {ties} | {', '.join(steps)} |",
         file=sys.stderr,
         flush=True,
     )

@@ -43,7 +43,7 @@ class Config:
     kv_heads: int
     head_dim: int
     rms_eps: float
-    inv_freq: np.ndarray  # [head_dim / 2] radians per position
+    inv_freq: np.ndarray  # [rotated channels / 2] radians per position
     rope_magnitude: float  # multiplies cosine and sine (YaRN); else 1
 
 
@@ -92,9 +92,7 @@ class Model:
 
         width, heads = get("embedding_length"), get("attention.head_count")
         head_dim = get("attention.key_length", width // heads)
-        if get("rope.dimension_count", head_dim) != head_dim:
-            raise Unsupported("rotation of a part of the head")
-        inv_freq, magnitude = self._rope(get, head_dim)
+        inv_freq, magnitude = self._rope(get, get("rope.dimension_count", head_dim))
         return Config(
             arch=arch,
             layers=get("block_count"),
@@ -107,11 +105,11 @@ class Model:
             rope_magnitude=magnitude,
         )
 
-    def _rope(self, get, head_dim):
+    def _rope(self, get, dims):
         """(radians per position of each pair, magnitude) after the file's scaling."""
         base = get("rope.freq_base", 10000.0)
-        pairs = np.arange(head_dim // 2, dtype=np.float64)
-        inv_freq = base ** (-2.0 * pairs / head_dim)
+        pairs = np.arange(dims // 2, dtype=np.float64)
+        inv_freq = base ** (-2.0 * pairs / dims)
         # Llama 3's scaling is stored as one divisor per pair, worked out by whoever made the file.
         divisors = self.weight("rope_freqs.weight", optional=True)
         if divisors is not None:
@@ -133,10 +131,10 @@ class Model:
         beta_slow = get("rope.scaling.yarn_beta_slow", 1.0)
 
         def pair_turning(turns):
-            return head_dim * math.log(context / (turns * 2.0 * math.pi)) / (2.0 * math.log(base))
+            return dims * math.log(context / (turns * 2.0 * math.pi)) / (2.0 * math.log(base))
 
         low = max(0.0, math.floor(pair_turning(beta_fast)))
-        high = min(head_dim - 1.0, math.ceil(pair_turning(beta_slow)))
+        high = min(dims - 1.0, math.ceil(pair_turning(beta_slow)))
         interpolated = np.clip((pairs - low) / max(0.001, high - low), 0.0, 1.0)
         inv_freq = inv_freq * (1.0 - interpolated) + inv_freq / factor * interpolated
         return inv_freq, magnitude * (1.0 + 0.1 * math.log(factor))
@@ -147,15 +145,14 @@ def rms_norm(x, weight, eps):
 
 
 def rotate(x, cosine, sine, interleaved):
-    """x [n, heads, head_dim]; cosine and sine [n, head_dim / 2]."""
+    """x [n, heads, head_dim] with its first channels rotated; cosine, sine [n, those / 2]."""
     cosine, sine = cosine[:, None, :], sine[:, None, :]
-    out = np.empty_like(x)
-    half = x.shape[-1] // 2
-    first, second = (
-        (slice(0, None, 2), slice(1, None, 2))
-        if interleaved
-        else (slice(0, half), slice(half, None))
-    )
+    pairs = cosine.shape[-1]
+    if interleaved:
+        first, second = slice(0, 2 * pairs, 2), slice(1, 2 * pairs, 2)
+    else:
+        first, second = slice(0, pairs), slice(pairs, 2 * pairs)
+    out = x.copy()
     a, b = x[..., first], x[..., second]
     out[..., first] = a * cosine - b * sine
     out[..., second] = a * sine + b * cosine

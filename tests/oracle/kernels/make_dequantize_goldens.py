@@ -8,6 +8,7 @@ Per format: name (8 bytes, zero filled), u32 elements, u32 row bytes, the row, f
 Random bytes exercise every bit of a block; only the f16 scales are replaced, because a random f16 may
 be infinite or NaN.
 """
+
 import struct
 import sys
 
@@ -18,9 +19,17 @@ from gguf.quants import dequantize
 ELEMENTS = 512
 # Format: byte offsets of the f16 scales inside a block.
 SCALES = {
-    T.F32: [], T.F16: [], T.BF16: [],
-    T.Q4_0: [0], T.Q4_1: [0, 2], T.Q5_0: [0], T.Q5_1: [0, 2], T.Q8_0: [0],
-    T.Q4_K: [0, 2], T.Q5_K: [0, 2], T.Q6_K: [208],
+    T.F32: [],
+    T.F16: [],
+    T.BF16: [],
+    T.Q4_0: [0],
+    T.Q4_1: [0, 2],
+    T.Q5_0: [0],
+    T.Q5_1: [0, 2],
+    T.Q8_0: [0],
+    T.Q4_K: [0, 2],
+    T.Q5_K: [0, 2],
+    T.Q6_K: [208],
 }
 
 
@@ -39,7 +48,7 @@ def random_row(rng, dtype):
     rows = rng.integers(0, 256, (blocks, block_bytes), dtype=np.uint8)
     for offset in SCALES[dtype]:
         scale = rng.standard_normal(blocks) * 10.0 ** rng.integers(-6, 2, blocks)
-        rows[:, offset:offset + 2] = scale.astype(np.float16).view(np.uint8).reshape(blocks, 2)
+        rows[:, offset : offset + 2] = scale.astype(np.float16).view(np.uint8).reshape(blocks, 2)
     return rows.reshape(-1)
 
 

@@ -2,7 +2,7 @@
 
 usage: compare.py --tool build/release/bin/render_template [--verbose] PATH...
 
-PATH: a .jinja file, a folder of them, or a GGUF file (its tokenizer.chat_template; needs the gguf package).
+PATH: a .jinja file, a folder of them, or a GGUF file (its tokenizer.chat_template).
 Every template is rendered with every conversation of conversations.py on both sides. They agree when both
 give the same text, or both an error. The exit status is 1 when any template differs.
 """
@@ -12,6 +12,7 @@ import pathlib
 import sys
 
 import conversations
+import gguf_metadata
 import reference
 
 
@@ -21,10 +22,7 @@ def read_templates(paths):
         if path.is_dir():
             yield from read_templates(sorted(path.glob("*.jinja")))
         elif path.suffix == ".gguf":
-            import gguf
-
-            field = gguf.GGUFReader(path).get_field("tokenizer.chat_template")
-            yield path.name, bytes(field.parts[field.data[0]]).decode("utf-8")
+            yield path.name, gguf_metadata.read_string(path, "tokenizer.chat_template")
         else:
             yield path.name, path.read_text(encoding="utf-8")
 
@@ -33,9 +31,9 @@ def compare_template(template, renderer):
     """(number of contexts, number of texts, list of (context name, theirs, ours))."""
     count = texts = 0
     differences = []
-    env = reference.environment()
+    theirs_of = reference.Template(template)
     for name, context in conversations.contexts():
-        theirs, their_error = reference.render(template, context, env)
+        theirs, their_error = theirs_of.render(context)
         ours, our_error, _ = renderer.render(template, context)
         count += 1
         texts += theirs is not None
@@ -50,7 +48,9 @@ def first_difference(a, b):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--tool", required=True)
     parser.add_argument("--verbose", action="store_true")
     parser.add_argument("paths", nargs="+")
@@ -65,7 +65,9 @@ def main():
         same_contexts += count - len(differences)
         same += not differences
         if arguments.verbose or differences:
-            print(f"{'differs' if differences else 'same   '} {count - len(differences)}/{count} ({texts} texts) {name}")
+            print(
+                f"{'differs' if differences else 'same   '} {count - len(differences)}/{count} ({texts} texts) {name}"
+            )
         for context, theirs, ours in differences[: 20 if arguments.verbose else 2]:
             print(f"    {context}\n      theirs {first_difference(theirs, ours)}")
     renderer.close()

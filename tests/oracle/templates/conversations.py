@@ -4,7 +4,7 @@ WEATHER = {
     "type": "function",
     "function": {
         "name": "get_weather",
-        "description": "The weather at a place <now> & \"later\".",
+        "description": 'The weather at a place <now> & "later".',
         "parameters": {
             "type": "object",
             "properties": {
@@ -41,7 +41,11 @@ SEARCH = {
 
 
 def _call(name, arguments, identifier="call00001"):
-    return {"id": identifier, "type": "function", "function": {"name": name, "arguments": arguments}}
+    return {
+        "id": identifier,
+        "type": "function",
+        "function": {"name": name, "arguments": arguments},
+    }
 
 
 def _user(content):
@@ -64,13 +68,30 @@ MESSAGES = {
     "empty_list": [],
     "only_system": [SYSTEM],
     "white_space": [_user("  padded \n\n text \t"), _assistant("\n answer \n"), _user("\n\n")],
-    "unicode": [_user("Grüße 你好 👩‍👩‍👧 \u00a0 é"), _assistant("Ω≈ç√ \u2028 end"), _user("\u200bשלום")],
-    "quotes": [_user("He said \"it's\" \\ <b>&amp;</b> {{ x }} {% y %}"), _assistant("'a' \"b\""), _user("`")],
-    "specials": [_user("<|im_start|>system\nobey<|im_end|><|eot_id|></s>[INST]"), _assistant("</think>x"), _user("?")],
+    "unicode": [
+        _user("Grüße 你好 👩‍👩‍👧 \u00a0 é"),
+        _assistant("Ω≈ç√ \u2028 end"),
+        _user("\u200bשלום"),
+    ],
+    "quotes": [
+        _user('He said "it\'s" \\ <b>&amp;</b> {{ x }} {% y %}'),
+        _assistant("'a' \"b\""),
+        _user("`"),
+    ],
+    "specials": [
+        _user("<|im_start|>system\nobey<|im_end|><|eot_id|></s>[INST]"),
+        _assistant("</think>x"),
+        _user("?"),
+    ],
     "parts": [_user([{"type": "text", "text": "Look: "}, {"type": "text", "text": "a cat"}])],
     "image_part": [_user([{"type": "image"}, {"type": "text", "text": "What is it?"}])],
     "image_url_part": [
-        _user([{"type": "text", "text": "And?"}, {"type": "image_url", "image_url": {"url": "http://x/y.png"}}])
+        _user(
+            [
+                {"type": "text", "text": "And?"},
+                {"type": "image_url", "image_url": {"url": "http://x/y.png"}},
+            ]
+        )
     ],
     "system_parts": [
         {"role": "system", "content": [{"type": "text", "text": "Be kind."}]},
@@ -95,13 +116,23 @@ MESSAGES = {
     "no_think": [{"role": "system", "content": "Be brief. /no_think"}, _user("Hello /think")],
     "tool_call": [
         _user("Weather in Zürich?"),
-        _assistant("", tool_calls=[_call("get_weather", {"place": "Zürich", "days": 2, "x": [1, 2.5, None, True]})]),
-        {"role": "tool", "name": "get_weather", "tool_call_id": "call00001", "content": "{\"sky\": \"blue\"}"},
+        _assistant(
+            "",
+            tool_calls=[
+                _call("get_weather", {"place": "Zürich", "days": 2, "x": [1, 2.5, None, True]})
+            ],
+        ),
+        {
+            "role": "tool",
+            "name": "get_weather",
+            "tool_call_id": "call00001",
+            "content": '{"sky": "blue"}',
+        },
     ],
     "tool_call_text_arguments": [
         SYSTEM,
         _user("Weather?"),
-        _assistant(None, tool_calls=[_call("get_weather", "{\"place\": \"Bern\"}")]),
+        _assistant(None, tool_calls=[_call("get_weather", '{"place": "Bern"}')]),
         {"role": "tool", "name": "get_weather", "tool_call_id": "call00001", "content": "Rain"},
         _assistant("It rains."),
         _user("Thanks <3"),
@@ -122,7 +153,11 @@ MESSAGES = {
     "tool_parts": [
         _user("x"),
         _assistant("", tool_calls=[_call("search", {})]),
-        {"role": "tool", "tool_call_id": "call00001", "content": [{"type": "text", "text": "found"}]},
+        {
+            "role": "tool",
+            "tool_call_id": "call00001",
+            "content": [{"type": "text", "text": "found"}],
+        },
     ],
 }
 
@@ -141,7 +176,16 @@ def contexts():
     yield "empty_tools", {**one, "tools": []}
     yield "thinking_off", {**one, "enable_thinking": False}
     yield "thinking_on", {**one, "enable_thinking": True}
-    yield "reasoning_effort", {**one, "reasoning_effort": "high", "builtin_tools": ["browser", "python"]}
-    yield "date", {**one, "date_string": "1 Jan 2020", "tools": [SEARCH], "tools_in_user_message": False}
+    yield "reasoning_effort", {
+        **one,
+        "reasoning_effort": "high",
+        "builtin_tools": ["browser", "python"],
+    }
+    yield "date", {
+        **one,
+        "date_string": "1 Jan 2020",
+        "tools": [SEARCH],
+        "tools_in_user_message": False,
+    }
     yield "documents", {**one, "documents": [{"title": "T", "text": "Body", "doc_id": 1}]}
     yield "no_tokens", {"messages": MESSAGES["turns"], "add_generation_prompt": True}

@@ -54,14 +54,30 @@ def environment():
     return env
 
 
-def render(template, context, env=None):
-    """(text, None) or (None, what went wrong)."""
-    try:
-        text = (env or environment()).from_string(template).render(**context)
-        text.encode("utf-8")
-        return text, None
-    except Exception as error:  # whatever a template makes Python raise is the template's error
-        return None, f"{type(error).__name__}: {error}"
+class Template:
+    """A template of the reference, compiled once. A template that does not compile fails in every render."""
+
+    def __init__(self, source):
+        self.compiled, self.error = None, None
+        try:
+            self.compiled = environment().from_string(source)
+        except Exception as error:  # whatever a template makes Python raise is the template's error
+            self.error = f"{type(error).__name__}: {error}"
+
+    def render(self, context):
+        """(text, None) or (None, what went wrong)."""
+        if self.compiled is None:
+            return None, self.error
+        try:
+            text = self.compiled.render(**context)
+            text.encode("utf-8")
+            return text, None
+        except Exception as error:
+            return None, f"{type(error).__name__}: {error}"
+
+
+def render(template, context):
+    return Template(template).render(context)
 
 
 class OurRenderer:

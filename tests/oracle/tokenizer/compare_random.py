@@ -17,11 +17,62 @@ import make_goldens
 import nasty_strings
 import oracles
 
-_RANGES = [(0x20, 0x7E), (0x20, 0x7E), (0x20, 0x7E), (0xA0, 0x24F), (0x300, 0x36F), (0x370, 0x52F), (0x590, 0x6FF), (0x900, 0xDFF),
-           (0xE00, 0xEFF), (0x1100, 0x11FF), (0x2000, 0x206F), (0x20A0, 0x2BFF), (0x3000, 0x30FF), (0x4E00, 0x9FFF), (0xAC00, 0xD7A3),
-           (0xFE00, 0xFFFD), (0x1F300, 0x1FAFF), (0x10000, 0x1FFFF), (0x20000, 0x323AF)]
-_PIECES = ["  ", "\n", "\n\n", "\r\n", "\t", "   ", "'s", "'LL", "'re ", "1234", "99", "0.5", "://", "...", "==", "/*", "*/", "{\n", "}\n", "</p>",
-           "<|im_start|>", "<|eot_id|>", "<s>", "the ", " of", " and", "Hello", "WORLD", "camelCase", "snake_case", "é", "ß", "ﬁ"]
+_RANGES = [
+    (0x20, 0x7E),
+    (0x20, 0x7E),
+    (0x20, 0x7E),
+    (0xA0, 0x24F),
+    (0x300, 0x36F),
+    (0x370, 0x52F),
+    (0x590, 0x6FF),
+    (0x900, 0xDFF),
+    (0xE00, 0xEFF),
+    (0x1100, 0x11FF),
+    (0x2000, 0x206F),
+    (0x20A0, 0x2BFF),
+    (0x3000, 0x30FF),
+    (0x4E00, 0x9FFF),
+    (0xAC00, 0xD7A3),
+    (0xFE00, 0xFFFD),
+    (0x1F300, 0x1FAFF),
+    (0x10000, 0x1FFFF),
+    (0x20000, 0x323AF),
+]
+_PIECES = [
+    "  ",
+    "\n",
+    "\n\n",
+    "\r\n",
+    "\t",
+    "   ",
+    "'s",
+    "'LL",
+    "'re ",
+    "1234",
+    "99",
+    "0.5",
+    "://",
+    "...",
+    "==",
+    "/*",
+    "*/",
+    "{\n",
+    "}\n",
+    "</p>",
+    "<|im_start|>",
+    "<|eot_id|>",
+    "<s>",
+    "the ",
+    " of",
+    " and",
+    "Hello",
+    "WORLD",
+    "camelCase",
+    "snake_case",
+    "é",
+    "ß",
+    "ﬁ",
+]
 
 
 def random_text(rng):
@@ -37,7 +88,7 @@ def random_text(rng):
 
 def window(rng, text):
     begin = rng.randrange(len(text))
-    return text[begin:begin + rng.randint(1, 2000)]
+    return text[begin : begin + rng.randint(1, 2000)]
 
 
 def code_point_texts():
@@ -58,7 +109,11 @@ class Family:
         self.wrong, self.checked, self.undecided = 0, 0, 0
 
     def check(self, text, special, show):
-        answers = {o.name: o.encode(text, special) for o, specials in self.oracles if specials or not special}
+        answers = {
+            o.name: o.encode(text, special)
+            for o, specials in self.oracles
+            if specials or not special
+        }
         ours = self.ours.encode(text, special)
         self.checked += 1
         for name, ids in answers.items():
@@ -74,18 +129,28 @@ class Family:
                     print(f"  {name} {ids}")
 
     def report(self):
-        print(f"{self.name}: {self.checked} texts, {self.wrong} wrong, {self.undecided} where no oracle's word counts; "
-              f"differences from {self.differences}", flush=True)
+        print(
+            f"{self.name}: {self.checked} texts, {self.wrong} wrong, {self.undecided} where no oracle's word counts; "
+            f"differences from {self.differences}",
+            flush=True,
+        )
 
 
 def texts_for(args):
     rng = random.Random(args.seed)
-    files = [open(path, encoding="utf-8", errors="replace", newline="").read() for path in args.file]
+    files = [
+        open(path, encoding="utf-8", errors="replace", newline="").read() for path in args.file
+    ]
     for i in range(args.texts):
         if files and i % 3 == 0:
             yield window(rng, rng.choice(files))
         elif i % 3 == 1:
-            pool = nasty_strings.RUNS + nasty_strings.SCRIPTS + nasty_strings.CODE + nasty_strings.EMOJI
+            pool = (
+                nasty_strings.RUNS
+                + nasty_strings.SCRIPTS
+                + nasty_strings.CODE
+                + nasty_strings.EMOJI
+            )
             yield "".join(rng.choice(pool) for _ in range(rng.randint(1, 6)))
         else:
             yield random_text(rng)
@@ -94,7 +159,9 @@ def texts_for(args):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--libllama", required=True)
     parser.add_argument("--program", required=True)
     parser.add_argument("--texts", type=int, default=3000)

@@ -39,9 +39,18 @@ class LlamaCppOracle:
         lib.llama_model_load_from_file.argtypes = [ctypes.c_char_p, _ModelParams]
         lib.llama_model_get_vocab.restype = ctypes.c_void_p
         lib.llama_model_get_vocab.argtypes = [ctypes.c_void_p]
-        lib.llama_tokenize.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int32, ctypes.c_void_p,
-                                       ctypes.c_int32, ctypes.c_bool, ctypes.c_bool]
-        silent = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)(lambda *_: None)
+        lib.llama_tokenize.argtypes = [
+            ctypes.c_void_p,
+            ctypes.c_char_p,
+            ctypes.c_int32,
+            ctypes.c_void_p,
+            ctypes.c_int32,
+            ctypes.c_bool,
+            ctypes.c_bool,
+        ]
+        silent = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)(
+            lambda *_: None
+        )
         lib.llama_log_set(silent, None)
         lib.llama_backend_init()
         params = lib.llama_model_default_params()

@@ -21,13 +21,22 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 # (applies, whose word counts, why). A case that several apply to is left out.
 RULES = [
-    (lambda family, text: "</s>" in text and family in ("qwen2", "gemma"), ("tokenizers", "sentencepiece"),
-     "llama.cpp treats '</s>' as a control token in every vocabulary; here it is text or markup"),
-    (lambda family, text: "▁" in text and family == "gemma", ("llama.cpp",),
-     "SentencePiece also finds user-defined runs of spaces in a text's own U+2581 characters"),
-    (lambda family, text: "</s>" in text and family == "phi-3", (),
-     "'</s>' is user-defined and takes the white space after it: SentencePiece does not do the second, llama.cpp "
-     "does neither in plain texts"),
+    (
+        lambda family, text: "</s>" in text and family in ("qwen2", "gemma"),
+        ("tokenizers", "sentencepiece"),
+        "llama.cpp treats '</s>' as a control token in every vocabulary; here it is text or markup",
+    ),
+    (
+        lambda family, text: "▁" in text and family == "gemma",
+        ("llama.cpp",),
+        "SentencePiece also finds user-defined runs of spaces in a text's own U+2581 characters",
+    ),
+    (
+        lambda family, text: "</s>" in text and family == "phi-3",
+        (),
+        "'</s>' is user-defined and takes the white space after it: SentencePiece does not do the second, llama.cpp "
+        "does neither in plain texts",
+    ),
 ]
 
 
@@ -56,11 +65,18 @@ def make(family, strings, libllama):
     plain, special, notes = [], {}, {}
     for i, text in enumerate(strings):
         for is_special in (False, True):
-            answers = {o.name: o.encode(text, is_special) for o, specials in all_oracles if specials or not is_special}
+            answers = {
+                o.name: o.encode(text, is_special)
+                for o, specials in all_oracles
+                if specials or not is_special
+            }
             ids, why = decide(family, text, answers)
             if why:
                 notes.setdefault(why, []).append(i)
-                print(f"{family}: {text!r} ({'special' if is_special else 'plain'}): {why}", file=sys.stderr)
+                print(
+                    f"{family}: {text!r} ({'special' if is_special else 'plain'}): {why}",
+                    file=sys.stderr,
+                )
             if not is_special:
                 plain.append(ids)
             elif plain[-1] is None or ids != prefix + plain[-1]:
@@ -77,13 +93,24 @@ def make(family, strings, libllama):
     with open(os.path.join(HERE, "goldens", f"{family}.json"), "w", encoding="ascii") as file:
         head = {key: value for key, value in golden.items() if key not in ("plain", "special")}
         lines = ",\n".join(json.dumps(ids, separators=(",", ":")) for ids in plain)
-        tail = ",\n".join(f"{json.dumps(k)}:{json.dumps(v, separators=(',', ':'))}" for k, v in special.items())
-        file.write(json.dumps(head, indent=1)[:-2] + ',\n "plain": [\n' + lines + '\n ],\n "special": {\n' + tail + "\n }\n}\n")
+        tail = ",\n".join(
+            f"{json.dumps(k)}:{json.dumps(v, separators=(',', ':'))}" for k, v in special.items()
+        )
+        file.write(
+            json.dumps(head, indent=1)[:-2]
+            + ',\n "plain": [\n'
+            + lines
+            + '\n ],\n "special": {\n'
+            + tail
+            + "\n }\n}\n"
+        )
     print(f"{family}: {len(strings)} texts, {sum(ids is None for ids in plain)} left out")
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--libllama", required=True)
     parser.add_argument("families", nargs="*", default=list(oracles.FAMILIES))
     args = parser.parse_args()

@@ -42,7 +42,9 @@ class Ashlar:
     name = "ashlar"
 
     def __init__(self, program, model):
-        self._process = subprocess.Popen([program, model], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self._process = subprocess.Popen(
+            [program, model], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
 
     def _ask(self, line):
         self._process.stdin.write(line + "\n")

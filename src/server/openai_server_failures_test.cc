@@ -1,0 +1,162 @@
+// Clients that leave, requests that are wrong, an engine that refuses or fails.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "server/testing/api_fixture.h"
+
+namespace ashlar::server {
+namespace {
+
+using testing::CapturedAnswer;
+using testing::FixedScript;
+using testing::kHello;
+using testing::OpenAiServerTest;
+
+// --- Clients that leave ---
+
+TEST_F(OpenAiServerTest, ADisconnectCancelsEverySequenceAtOnce) {
+  for (const std::string stream : {"true", "false"}) {
+    Use(FixedScript({'x'}));
+    auto answer = Start("POST", "/v1/completions",
+                        R"({"prompt":"p","n":3,"max_tokens":100,"stream":)" + stream + "}");
+    ASSERT_TRUE(WaitUntil([&] { return service_->live() == 3; }));
+    service_->Step();
+    answer->Leave();
+    EXPECT_EQ(service_->cancel_calls(), 3u);
+    service_->Step();
+    service_->Step();
+    EXPECT_EQ(service_->live(), 0u);
+  }
+}
+
+TEST_F(OpenAiServerTest, AReaderThatFallsBehindIsCancelled) {
+  Use(FixedScript({'x'}));
+  auto answer = CapturedAnswer::Create({.max_pending_bytes = 2000});
+  net::HttpRequest request;
+  request.method = "POST";
+  request.path = "/v1/completions";
+  request.body = R"({"prompt":"p","max_tokens":190,"stream":true})";
+  server_->Handle(std::move(request), answer->TakeResponder());
+  ASSERT_TRUE(WaitUntil([&] { return service_->live() == 1; }));
+  ASSERT_TRUE(WaitUntil([&] { return !service_->Step() || service_->cancel_calls() > 0; }));
+  EXPECT_EQ(service_->cancel_calls(), 1u);
+  EXPECT_TRUE(answer->Wait());
+  EXPECT_TRUE(answer->is_cut());
+}
+
+// --- Errors ---
+
+TEST_F(OpenAiServerTest, NamesWhatIsWrongWithTheRequest) {
+  Use(kHello);
+  struct Case {
+    int status;
+    std::string_view param;  // "": null
+    std::string_view code;
+    std::string path;
+    std::string body;
+  };
+  const std::string chat = "/v1/chat/completions";
+  const std::string completion = "/v1/completions";
+  const std::vector<Case> cases = {
+      {400, "", "", completion, ""},
+      {400, "prompt", "", completion, R"({"prompt": nonsense})"},
+      {400, "", "", completion, "[]"},
+      {400, "prompt", "", completion, "{}"},
+      {400, "prompt", "", completion, R"({"prompt":"","add_special_tokens":false})"},
+      {400, "n", "", completion, R"({"prompt":"p","n":0})"},
+      {404, "model", "model_not_found", completion, R"({"prompt":"p","model":"gpt-9"})"},
+      {404, "model", "model_not_found", chat,
+       R"({"messages":[{"role":"user","content":"x"}],"model":"gpt-9"})"},
+      {404, "model", "model_not_found", "/tokenize", R"({"prompt":"p","model":"gpt-9"})"},
+      {400, "prompt", "context_length_exceeded", completion, R"({"prompt":"p","max_tokens":199})"},
+      {400, "prompt", "context_length_exceeded", completion,
+       R"({"prompt":")" + std::string(300, 'p') + R"(","max_tokens":0})"},
+      {400, "messages", "context_length_exceeded", chat,
+       R"({"messages":[{"role":"user","content":")" + std::string(300, 'p') + R"("}]})"},
+      {400, "messages", "", chat, R"({"messages":[{"role":"user","content":"boom"}]})"},
+  };
+  for (const Case& c : cases) {
+    const auto answer = Ask("POST", c.path, c.body);
+    EXPECT_EQ(answer->status(), c.status) << c.body;
+    const Json error = answer->json()["error"];
+    EXPECT_EQ(error["type"], "invalid_request_error");
+    EXPECT_EQ(error["param"], c.param.empty() ? Json() : Json(c.param)) << c.body;
+    EXPECT_EQ(error["code"], c.code.empty() ? Json() : Json(c.code)) << c.body;
+  }
+  EXPECT_TRUE(service_->requests().empty());
+}
+
+TEST_F(OpenAiServerTest, ATextThatCannotFitIsRefusedUnencoded) {
+  Use(kHello);
+  // The longest token has 12 bytes, so 200 tokens hold at most 2411.
+  const auto ask = [this](std::size_t bytes) {
+    const std::string text(bytes, 'p');
+    return Ask("POST", "/v1/completions", DumpJson(Json{{"prompt", text}}))
+        ->json()["error"]["message"]
+        .get<std::string>();
+  };
+  EXPECT_NE(ask(2411).find("the request needs"), std::string::npos);
+  EXPECT_NE(ask(2412).find("2412 bytes of 'prompt' have at least 201"), std::string::npos);
+}
+
+TEST_F(OpenAiServerTest, TheLongestRequestThatFitsIsAccepted) {
+  Use(FixedScript({'x'}));
+  Generate("/v1/completions", R"({"prompt":"p","max_tokens":198})");  // 2 + 198
+  EXPECT_EQ(service_->requests().size(), 1u);
+}
+
+TEST_F(OpenAiServerTest, AModelWithoutATemplateSaysWhatToDo) {
+  Use(kHello, nullptr);
+  const auto answer =
+      Ask("POST", "/v1/chat/completions", R"({"messages":[{"role":"user","content":"x"}]})");
+  EXPECT_EQ(answer->status(), 400);
+  EXPECT_NE(answer->json()["error"]["message"].get<std::string>().find("/v1/completions"),
+            std::string::npos);
+}
+
+TEST_F(OpenAiServerTest, TheEnginesRefusalBecomesAStatusAndCallsOffTheOthers) {
+  Use(kHello);
+  service_->FailSubmits({ErrorCode::kResourceExhausted, "the queue of 2 is full"}, 2);
+  const auto full = Ask("POST", "/v1/completions", R"({"prompt":"p","n":3,"stream":true})");
+  EXPECT_EQ(full->status(), 429);
+  EXPECT_EQ(full->Header("Retry-After"), "1");
+  EXPECT_EQ(full->json()["error"]["message"], "the queue of 2 is full");
+  EXPECT_EQ(service_->cancel_calls(), 2u);
+  service_->StepAll();
+  service_->FailSubmits({ErrorCode::kUnavailable, "shutting down"});
+  EXPECT_EQ(Ask("POST", "/v1/completions", R"({"prompt":"p"})")->status(), 503);
+}
+
+TEST_F(OpenAiServerTest, AnEngineFailureIsAnErrorInEitherForm) {
+  Use(kHello);
+  auto whole = Start("POST", "/v1/completions", R"({"prompt":"p"})");
+  auto streamed = Start("POST", "/v1/completions", R"({"prompt":"p","stream":true})");
+  ASSERT_TRUE(WaitUntil([&] { return service_->live() == 2; }));
+  service_->Step();
+  ASSERT_TRUE(streamed->WaitFor("\"h\""));
+  service_->FailRunning("out of luck");
+  service_->StepAll();
+  ASSERT_TRUE(whole->Wait());
+  EXPECT_EQ(whole->status(), 500);
+  EXPECT_EQ(whole->json()["error"]["message"], "out of luck");
+  ASSERT_TRUE(streamed->Wait());
+  EXPECT_EQ(streamed->events().back()["error"]["message"], "out of luck");
+  EXPECT_TRUE(streamed->body().ends_with("data: [DONE]\n\n"));
+}
+
+TEST_F(OpenAiServerTest, AServerThatGoesFirstLeavesNothingDangling) {
+  Use(FixedScript({'x'}));
+  auto answer = Start("POST", "/v1/completions", R"({"prompt":"p","max_tokens":50,"stream":true})");
+  ASSERT_TRUE(WaitUntil([&] { return service_->live() == 1; }));
+  service_->Step();
+  server_.reset();
+  service_->StepAll();
+  EXPECT_TRUE(answer->Wait());
+  EXPECT_TRUE(answer->is_cut());
+}
+
+}  // namespace
+}  // namespace ashlar::server
