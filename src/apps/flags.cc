@@ -11,6 +11,9 @@
 namespace ashlar::apps {
 namespace {
 
+constexpr std::uint32_t kDefaultMaxSequences = 64;
+constexpr std::uint32_t kDefaultStepTokens = 512;
+constexpr std::uint64_t kMaxContext = std::uint64_t{1} << 30;  // tokens; no model comes near
 // scripts/fetch_model.sh puts it there.
 constexpr const char* kDefaultModelFile = "SmolLM2-135M-Instruct.Q4_1.gguf";
 
@@ -76,11 +79,11 @@ void AddEngineFlags(CLI::App& command, EngineFlags& flags) {
   command
       .add_option("--prefill-chunk", flags.prefill_chunk, "prompt tokens of one sequence in a step")
       ->capture_default_str();
-  command
-      .add_option("--max-step-tokens", flags.max_step_tokens, "tokens of all sequences in a step")
-      ->capture_default_str();
-  command.add_option("--max-sequences", flags.max_sequences, "sequences that run at once")
-      ->capture_default_str();
+  command.add_option("--max-step-tokens", flags.max_step_tokens,
+                     fmt::format("tokens of all sequences in a step (default: {}, or the chunk)",
+                                 kDefaultStepTokens));
+  command.add_option("--max-sequences", flags.max_sequences,
+                     fmt::format("sequences that run at once (default: {})", kDefaultMaxSequences));
   command.add_option("--max-context", flags.max_context,
                      "tokens of prompt and completion (default: what the model was trained for)");
 }
@@ -104,17 +107,20 @@ Result<EngineSetup> ResolveEngineFlags(const EngineFlags& flags) {
   setup.engine.block_tokens = flags.block_tokens;
   ASHLAR_ASSIGN(setup.engine.limits.prefill_chunk,
                 ParseCount32("--prefill-chunk", flags.prefill_chunk));
-  ASHLAR_ASSIGN(setup.engine.limits.max_step_tokens,
-                ParseCount32("--max-step-tokens", flags.max_step_tokens));
-  // A chunk is at most a step: asking for a longer chunk asks for a longer step.
+  // A chunk is at most a step: by default a longer chunk makes the step longer.
   setup.engine.limits.max_step_tokens =
-      std::max(setup.engine.limits.max_step_tokens, setup.engine.limits.prefill_chunk);
-  setup.engine.limits.max_running =
-      std::min(flags.max_sequences, setup.engine.limits.max_step_tokens);
+      std::max(kDefaultStepTokens, setup.engine.limits.prefill_chunk);
+  if (!flags.max_step_tokens.empty()) {
+    ASHLAR_ASSIGN(setup.engine.limits.max_step_tokens,
+                  ParseCount32("--max-step-tokens", flags.max_step_tokens));
+  }
+  setup.engine.limits.max_running = flags.max_sequences.value_or(
+      std::min(kDefaultMaxSequences, setup.engine.limits.max_step_tokens));
   if (!flags.max_context.empty()) {
     ASHLAR_ASSIGN(setup.engine.max_context, ParseTokenCount(flags.max_context));
-    if (setup.engine.max_context == 0) {
-      return MakeError(ErrorCode::kInvalidArgument, "--max-context is 0; it must be at least 1");
+    if (setup.engine.max_context == 0 || setup.engine.max_context > kMaxContext) {
+      return MakeError(ErrorCode::kInvalidArgument, "--max-context is {}; it must be 1 to {}",
+                       setup.engine.max_context, kMaxContext);
     }
   }
   ASHLAR_TRY(sched::Validate(setup.engine.limits));

@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "base/dtype.h"
@@ -22,8 +23,8 @@ struct EngineFlags {
   std::string kv_memory = "1GiB";
   std::uint32_t block_tokens = 16;
   std::string prefill_chunk = "256";
-  std::string max_step_tokens = "512";
-  std::uint32_t max_sequences = 64;
+  std::string max_step_tokens;  // empty: 512, or the chunk if that is longer
+  std::optional<std::uint32_t> max_sequences;
   std::string max_context;  // empty: the model's
 };
 

@@ -4,7 +4,11 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
+#include <exception>
+#include <iostream>
 #include <map>
 #include <string>
 
@@ -17,8 +21,33 @@ namespace {
 constexpr int kFailed = 1;
 constexpr int kUsage = 2;
 
+// What was printed must have arrived: a full disk or a closed pipe is a failure.
+int FlushOutput() {
+  std::cout.flush();
+  if (std::cout.good() && std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return 0;
+  fmt::print(stderr, "ashlar: cannot write to stdout: {}\n", std::strerror(errno));
+  return kFailed;
+}
+
+// Our code does not throw; the standard library does when memory or threads run out.
+ashlar::Status RunBody(const ashlar::apps::CommandBody& body) {
+  try {
+    return body();
+  } catch (const std::exception& error) {
+    return ashlar::MakeError(
+        ashlar::ErrorCode::kResourceExhausted,
+        "the system refused memory or a thread: {}; smaller --max-step-tokens, "
+        "--kv-memory or --threads need less",
+        error.what());
+  }
+}
+
 int Run(int argc, char** argv) {
-  using namespace ashlar;
+  namespace apps = ashlar::apps;
+  using ashlar::ErrorCode;
+  using ashlar::InitLog;
+  using ashlar::kVersion;
+  using ashlar::Status;
   CLI::App app("Ashlar: language models served through a block KV cache", "ashlar");
   app.set_version_flag("--version", std::string("ashlar ") + kVersion);
   app.require_subcommand(1);
@@ -38,15 +67,15 @@ int Run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kUsage;
+    return app.exit(error) == 0 ? FlushOutput() : kUsage;
   }
   Status status = InitLog(log_level);
   if (status.ok()) {
     for (const auto& [name, body] : commands) {
-      if (app.got_subcommand(name)) status = body();
+      if (app.got_subcommand(name)) status = RunBody(body);
     }
   }
-  if (status.ok()) return 0;
+  if (status.ok()) return FlushOutput();
   fmt::print(stderr, "ashlar: {}\n", status.error().message);
   return status.error().code == ErrorCode::kInvalidArgument ? kUsage : kFailed;
 }

@@ -5,7 +5,6 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -17,6 +16,7 @@
 #include "apps/session.h"
 #include "base/byte_size.h"
 #include "base/log.h"
+#include "base/mapped_file.h"
 
 namespace ashlar::apps {
 namespace {
@@ -103,9 +103,10 @@ class RunCommand {
 };
 
 Result<std::vector<TokenId>> ReadTokenIds(const std::string& path) {
-  std::ifstream in(path);
-  if (!in) return MakeError(ErrorCode::kNotFound, "cannot read the token ids in '{}'", path);
-  const Json json = Json::parse(in, nullptr, /*allow_exceptions=*/false);
+  ASHLAR_ASSIGN(const MappedFile file, MappedFile::Open(path));
+  const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()),
+                              file.bytes().size());
+  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_array()) {
     return MakeError(ErrorCode::kInvalidArgument, "'{}' must hold a JSON array of token ids", path);
   }
@@ -177,6 +178,9 @@ Result<std::unique_ptr<Collector>> RunCommand::Generate(const std::vector<TokenI
     }
   }
   if (prints) print(detokenizer.Finish() + "\n");
+  if (collector->reason == engine::FinishReason::kError) {
+    return MakeError(ErrorCode::kCorrupt, "{}", collector->error);
+  }
   if (logits_file && (collector->write_failed || std::fflush(logits_file.get()) != 0)) {
     return MakeError(ErrorCode::kIo, "writing logits to '{}' failed", flags_.logits_out);
   }
@@ -266,7 +270,9 @@ void AddSamplingFlags(CLI::App& command, model::SamplingParams& sampling) {
       ->capture_default_str();
   command.add_option("--frequency-penalty", sampling.frequency_penalty, "-2 to 2")
       ->capture_default_str();
-  command.add_option("--seed", sampling.seed, "seed of the draws")->capture_default_str();
+  command.add_option("--seed", sampling.seed, "seed of the draws")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
 }
 
 }  // namespace
@@ -299,6 +305,9 @@ CommandBody AddRunCommand(CLI::App& app) {
       return MakeError(
           ErrorCode::kInvalidArgument,
           "give exactly one of a prompt (--prompt TEXT), --prompt-ids FILE and --chat");
+    }
+    if (flags->is_chat && (flags->as_json || flags->is_raw)) {
+      return MakeError(ErrorCode::kInvalidArgument, "--chat goes with neither --json nor --raw");
     }
     ASHLAR_ASSIGN(const auto session, Session::Open(flags->engine));
     return RunCommand(*flags, *session).Run();

@@ -87,6 +87,7 @@ Status Serve(const ServeFlags& flags) {
   ASHLAR_LOG_INFO("serving {} on http://{}:{}/v1 (Ctrl-C ends)", name, flags.host, http->port());
   int signal = 0;
   sigwait(&end_signals, &signal);
+  pthread_sigmask(SIG_UNBLOCK, &end_signals, nullptr);  // a second signal ends the process at once
   ASHLAR_LOG_INFO("{}: finishing what runs, at most {} ms",
                   signal == SIGINT ? "interrupted" : "terminated", flags.drain_ms);
   http->Stop(flags.drain_ms);
@@ -105,8 +106,10 @@ CommandBody AddServeCommand(CLI::App& app) {
       ->capture_default_str();
   command->add_option("--served-model-name", flags->served_model_name,
                       "the model's name in the API (default: the file's)");
-  command->add_option("--seed", flags->seed, "seed of requests that give none (default: random)");
+  command->add_option("--seed", flags->seed, "seed of requests that give none (default: random)")
+      ->check(CLI::NonNegativeNumber);
   command->add_option("--max-waiting", flags->max_waiting, "requests queued; more get 429")
+      ->check(CLI::Range(1, 1'000'000))
       ->capture_default_str();
   command->add_option("--max-connections", flags->max_connections, "open connections; more get 503")
       ->capture_default_str();

@@ -41,7 +41,12 @@ Result<std::unique_ptr<Session>> Session::Open(const EngineFlags& flags) {
 
 Status Session::Load(const EngineSetup& setup) {
   const std::int64_t start_ns = clock_.NowNs();
-  ASHLAR_ASSIGN(gguf::ModelFile file, gguf::ModelFile::Open(setup.model_path));
+  auto opened = gguf::ModelFile::Open(setup.model_path);
+  if (!opened.ok()) {
+    return MakeError(opened.error().code, "{}; give --model PATH of a GGUF file",
+                     opened.error().message);
+  }
+  gguf::ModelFile file = *std::move(opened);
   file_ = std::make_unique<const gguf::ModelFile>(std::move(file));
   ASHLAR_ASSIGN(tokenizer_, text::Tokenizer::Create(*file_));
   pool_ = std::make_unique<ThreadPool>(setup.threads);
@@ -50,11 +55,17 @@ Status Session::Load(const EngineSetup& setup) {
                 model::Model::Load(*file_, *pool_, [&](std::uint64_t done, std::uint64_t total) {
                   bar.Show(done, total);
                 }));
-  if (tokenizer_->vocab_size() > model_->config().vocab) {
-    return MakeError(ErrorCode::kCorrupt, "the tokenizer has {} tokens but the model only {}",
-                     tokenizer_->vocab_size(), model_->config().vocab);
+  if (tokenizer_->vocab_size() != model_->config().vocab) {
+    return MakeError(
+        ErrorCode::kCorrupt,
+        "'{}': the tokenizer has {} tokens but the embedding table {} rows; they must be equal",
+        setup.model_path, tokenizer_->vocab_size(), model_->config().vocab);
   }
   LoadChatTemplate();
+  if (setup.engine.max_context > model_->config().context) {
+    ASHLAR_LOG_WARNING("--max-context {} is more than the {} tokens the model was trained for",
+                       setup.engine.max_context, model_->config().context);
+  }
   ASHLAR_ASSIGN(engine_, engine::Engine::Create(*model_, kernels::KernelsFor(setup.isa), *pool_,
                                                 clock_, setup.engine));
   const engine::ServiceInfo& info = engine_->info();

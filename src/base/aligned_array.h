@@ -7,10 +7,8 @@
 #include <cstddef>
 #include <cstdlib>
 #include <memory>
-#include <span>
+#include <new>
 #include <type_traits>
-
-#include "base/check.h"
 
 namespace ashlar {
 
@@ -25,7 +23,7 @@ class AlignedArray {
     const std::size_t alignment = size * sizeof(T) >= kHugePage ? kHugePage : 64;
     const std::size_t bytes = (size * sizeof(T) + alignment - 1) / alignment * alignment;
     data_.reset(static_cast<T*>(std::aligned_alloc(alignment, bytes)));
-    ASHLAR_CHECK(data_ != nullptr, "out of memory: {} bytes", bytes);
+    if (data_ == nullptr) throw std::bad_alloc();  // as operator new does
     if (alignment == kHugePage) (void)madvise(data_.get(), bytes, MADV_HUGEPAGE);
   }
 
@@ -35,7 +33,6 @@ class AlignedArray {
   std::size_t bytes() const { return size_ * sizeof(T); }
   T& operator[](std::size_t i) { return data_[i]; }
   const T& operator[](std::size_t i) const { return data_[i]; }
-  std::span<T> span() { return {data(), size_}; }
 
  private:
   struct Free {

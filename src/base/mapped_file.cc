@@ -37,7 +37,8 @@ void Advise(const std::byte* data, std::size_t file_size, std::size_t offset, st
 }  // namespace
 
 Result<MappedFile> MappedFile::Open(const std::string& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // Non-blocking, so that opening a pipe does not wait for its writer.
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return SystemError(path, "open");
   struct stat info = {};
   if (fstat(fd, &info) != 0) {

@@ -1,6 +1,7 @@
 #include "engine/engine.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "base/byte_size.h"
@@ -72,18 +73,20 @@ Result<std::unique_ptr<Engine>> Engine::Create(const model::Model& model,
 
 Engine::Engine(const model::Model& model, const kernels::KernelSet& kernels, ThreadPool& pool,
                const Clock& clock, const EngineOptions& options, kv::BlockPool blocks)
-    : model_(model),
-      clock_(clock),
+    : clock_(clock),
       blocks_(std::move(blocks)),
       forward_(model, blocks_.layout(), kernels, pool, options.limits.max_step_tokens),
       sampler_(model.config().vocab),
       scheduler_(options.limits),
       info_{.vocab_size = model.config().vocab,
-            .max_context = options.max_context > 0 ? options.max_context : model.config().context,
+            .max_context = 0,
             .kv_codec = std::string(CodecName(options.kv_codec)),
             .block_tokens = options.block_tokens,
             .kv_bytes_per_token = blocks_.layout().bytes_per_token(),
             .kv_bytes_reserved = blocks_.bytes_reserved()} {
+  context_ = options.max_context > 0 ? options.max_context : model.config().context;
+  // The last token of a sequence is not stored.
+  info_.max_context = std::min(context_, blocks_.capacity() * options.block_tokens + 1);
   chunks_.reserve(options.limits.max_running);
   batch_.reserve(options.limits.max_running);
 }
@@ -121,11 +124,11 @@ Status Engine::Check(const GenerationRequest& request) const {
     return bad("prompt logprobs need top_logprobs to be set");
   }
   const std::uint64_t prompt = request.prompt.size();
-  if (prompt > info_.max_context || request.max_tokens > info_.max_context - prompt) {
+  if (prompt > context_ || request.max_tokens > context_ - prompt) {
     return bad(
         fmt::format("{} prompt tokens + {} tokens to generate = {} exceed the context of {} "
                     "tokens; shorten the prompt or ask for fewer tokens",
-                    prompt, request.max_tokens, prompt + request.max_tokens, info_.max_context));
+                    prompt, request.max_tokens, prompt + request.max_tokens, context_));
   }
   const kv::KvLayout& layout = blocks_.layout();
   const std::uint64_t stored = StoredTokens(request);
@@ -229,7 +232,7 @@ void Engine::EndStepOf(Sequence& sequence, const sched::StepItem& item) {
   const bool is_complete =
       !sequence.request.report_logits || item.position + item.tokens == sequence.tokens.size();
   if (sequence.finish && is_complete) {
-    Finish(item.id, *sequence.finish, "");
+    Finish(item.id, *sequence.finish, sequence.error);
   } else {
     scheduler_.Append(item.id);
   }
@@ -259,6 +262,12 @@ void Engine::SampleNext(Sequence& sequence, std::span<const float> logits) {
   const TokenId token =
       sampler_.Sample(logits, request.sampling, sequence.history ? *sequence.history : kNoHistory,
                       sequence.tokens.size());
+  if (!std::isfinite(logits[static_cast<std::size_t>(token)])) {
+    sequence.finish = FinishReason::kError;
+    sequence.error =
+        "the model gave no finite logits: its weights are damaged or out of f32's range";
+    return;
+  }
   if (sequence.generated() == 0) ReportFirstToken(sequence);
   sequence.tokens.push_back(token);
   sequence.last_token_ns = clock_.NowNs();

@@ -75,6 +75,7 @@ class Engine {
     std::optional<model::TokenHistory> history;  // only when a penalty is asked for
     std::vector<TokenLogprobs> prompt_logprobs;
     std::optional<FinishReason> finish;  // set when the last token is known
+    std::string_view error;              // why, when that is kError
     Usage usage;
     std::int64_t submitted_ns = 0;
     std::int64_t admitted_ns = 0;
@@ -97,12 +98,12 @@ class Engine {
   void ReportFirstToken(Sequence& sequence);
   void Finish(SequenceId id, FinishReason reason, std::string_view error);
 
-  const model::Model& model_;
   const Clock& clock_;
   kv::BlockPool blocks_;
   model::ForwardPass forward_;
   model::Sampler sampler_;
   sched::Scheduler scheduler_;
+  std::uint64_t context_ = 0;  // what the model or the flag allows; the KV budget may allow less
   ServiceInfo info_;
   std::unordered_map<SequenceId, std::unique_ptr<Sequence>> sequences_;
 

@@ -111,6 +111,7 @@ TEST(Engine, LogprobsAgreeWithTheLogits) {
 // Continuous batching: many requests at once, each as if alone, whatever the limits and threads.
 TEST(Engine, ARequestGetsTheSameTokensAndLogitsInAnyCompany) {
   std::vector<GenerationRequest> requests;
+  requests.reserve(12);
   for (std::uint32_t i = 0; i < 12; ++i) {
     requests.push_back({.prompt = Prompt(1 + 17 * i, 50 + i),
                         .sampling = {.temperature = i % 2 == 0 ? 0.0 : 0.9,
@@ -166,6 +167,29 @@ TEST(Engine, CancelFreesEverythingWaitingOrRunning) {
   EXPECT_EQ(waiting->reason, FinishReason::kCancelled);
   EXPECT_GT(running->usage.completion_tokens, 0u);
   EXPECT_EQ(engine->pool().available(), engine->pool().capacity());
+}
+
+TEST(Engine, LogitsThatAreNotFiniteAreAnErrorNotAToken) {
+  gguf::GgufWriter writer = model::MakeTinyModel(TinyEngineModel());
+  writer.AddTensorRaw(
+      {.name = "output.bias",
+       .dims = {model::kTinyVocab},
+       .type_code = 0,                                                            // F32
+       .data = std::vector<std::byte>(4 * model::kTinyVocab, std::byte{0xFF})});  // NaN
+  const std::vector<std::byte> bytes = writer.Build();
+  const auto file = gguf::ModelFile::Parse(bytes, "tiny");
+  ASSERT_TRUE(file.ok()) << file.error().message;
+  ThreadPool pool(1);
+  const SteadyClock clock;
+  const auto model = model::Model::Load(*file, pool, nullptr);
+  ASSERT_TRUE(model.ok()) << model.error().message;
+  const auto engine = Engine::Create(**model, kernels::KernelsFor(kernels::BestIsa()), pool, clock,
+                                     TinyEngine::DefaultOptions());
+  const auto sink = RunAlone(**engine, {.prompt = {1, 2, 3}, .max_tokens = 5});
+  EXPECT_EQ(sink->reason, FinishReason::kError);
+  EXPECT_NE(sink->error.find("finite"), std::string::npos);
+  EXPECT_TRUE(sink->tokens.empty());
+  EXPECT_EQ((*engine)->pool().taken(), 0u);
 }
 
 TEST(Engine, RefusesWhatCanNeverRunWithTheArithmetic) {

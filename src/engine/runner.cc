@@ -76,6 +76,8 @@ void EngineRunner::Loop() {
     if (!is_stopping) engine_->Step();
   }
   engine_->CancelAll();
+  const std::lock_guard lock(mutex_);
+  stats_ = engine_->stats();
 }
 
 }  // namespace ashlar::engine

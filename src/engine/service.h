@@ -58,6 +58,7 @@ class EventSink {
  public:
   virtual ~EventSink() = default;
   // Once, before the first token, when prompt_logprobs was asked for; entry i is for prompt[i + 1].
+  // NOLINTNEXTLINE(performance-unnecessary-value-param): those who override it keep the value.
   virtual void OnPromptLogprobs(std::vector<TokenLogprobs> logprobs) { (void)logprobs; }
   // `logprobs` is null unless top_logprobs was asked for.
   virtual void OnToken(TokenId token, const TokenLogprobs* logprobs) = 0;
@@ -70,7 +71,8 @@ class EventSink {
 
 struct ServiceInfo {
   std::uint64_t vocab_size = 0;
-  std::uint64_t max_context = 0;  // tokens of prompt + completion a sequence may have
+  std::uint64_t max_context = 0;  // tokens of prompt + completion a sequence may have: the model's
+                                  // context, or what the KV budget holds if that is less
   std::string kv_codec;           // "f16"
   std::uint64_t block_tokens = 0;
   std::uint64_t kv_bytes_per_token = 0;
@@ -92,9 +94,9 @@ class Service {
   virtual ServiceStats stats() const = 0;
 
   // Queues the request. Errors, at once and with the arithmetic in the message: kInvalidArgument
-  // (empty prompt, token out of range, bad sampling field, prompt + max_tokens over max_context),
-  // kResourceExhausted (can never fit the KV budget, or the queue is full), kUnavailable (shutting
-  // down). After an error the sink is never called.
+  // (empty prompt, token out of range, bad sampling field, more tokens than the context or the KV
+  // budget can ever hold), kResourceExhausted (the queue is full), kUnavailable (shutting down).
+  // After an error the sink is never called.
   virtual Result<RequestId> Submit(GenerationRequest request, std::shared_ptr<EventSink> sink) = 0;
 
   // Ends the request within one step, OnFinish(kCancelled) included. No effect once it has

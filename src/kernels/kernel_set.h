@@ -87,13 +87,13 @@ struct AttendArgs {
   const float* q;  // [rows, head_dim], row stride q_stride; already multiplied by the scale
   std::size_t q_stride;
   std::size_t rows;
-  const std::uint32_t*
-      visible;  // [rows]: row r sees the first visible[r] tokens (1..256) of the segment
-  float* max;   // [rows]
-  float* sum;   // [rows]
-  float* acc;   // [rows, head_dim], row stride head_dim
-  float*
-      scratch;  // AttendScratchFloats(rows) floats, 64-byte aligned, private to the calling thread
+  // [rows]: row r sees the first visible[r] tokens (1..256) of the segment.
+  const std::uint32_t* visible;
+  float* max;  // [rows]
+  float* sum;  // [rows]
+  float* acc;  // [rows, head_dim], row stride head_dim
+  // AttendScratchFloats(rows) floats, 64-byte aligned, private to the calling thread.
+  float* scratch;
 };
 // Chains. logit(r, t): acc = 0; for c in order acc = fma(q[r][c], k[c][t], acc). max over the
 // visible t that are not NaN, never -0. p(t) = Exp(logit - max). sum = Sum16(p(0 .. visible-1)).

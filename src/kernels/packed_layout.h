@@ -10,8 +10,7 @@
 //   then per sub-block
 //     int8 scale[16]                K-quants
 //     uint8 minimum[16]             K-quants with a minimum
-//     uint32 words[words][16]       the columns' q; all rows' first word, all rows' second word,
-//     ...
+//     uint32 words[words][16]       the columns' q: all rows' first word, all rows' second, ...
 //
 // A word holds whole q's from bit 0 up, column after column: 8 of 4 bits, 4 of 8 bits, 6 of 5 bits
 // or 5 of 6 bits. With 5 and 6 bits two top bits are spare; the sub-block's last columns (two with

@@ -1,6 +1,7 @@
 #include "kv/arena.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -12,6 +13,17 @@ namespace ashlar::kv {
 
 Result<Arena> Arena::Create(std::size_t bytes) {
   if (bytes == 0) return MakeError(ErrorCode::kInvalidArgument, "a KV arena of 0 bytes");
+  // The system promises more than it has; beyond all of its memory the process would be killed
+  // later.
+  const auto physical = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) *
+                        static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  if (bytes > physical) {
+    return MakeError(
+        ErrorCode::kResourceExhausted,
+        "{} ({} bytes) for the KV arena are more than this machine's memory of {}; give a "
+        "smaller --kv-memory",
+        FormatByteSize(bytes), bytes, FormatByteSize(physical));
+  }
   void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (data == MAP_FAILED) {

@@ -12,7 +12,8 @@ namespace ashlar::kv {
 // unused part of the arena costs address space only.
 class Arena {
  public:
-  // Errors: kResourceExhausted when the system does not give `bytes`, kInvalidArgument for 0.
+  // Errors: kResourceExhausted when `bytes` are more than the machine's memory or the system
+  // refuses them, kInvalidArgument for 0.
   static Result<Arena> Create(std::size_t bytes);
 
   Arena(Arena&& other) noexcept;

@@ -97,6 +97,10 @@ void BlockPool::CheckInvariants() const {
     ASHLAR_CHECK(!listed[block.value()], "block {} is twice in the free list", block.value());
     listed[block.value()] = true;
   }
+  for (std::size_t block = 0; block < states_.size(); ++block) {
+    ASHLAR_CHECK(listed[block] == (states_[block] == State::kFree),
+                 "block {} is free but in no list, or in use and listed", block);
+  }
   ASHLAR_CHECK(free_.size() + taken_ == states_.size(), "{} free + {} taken != {} blocks",
                free_.size(), taken_, states_.size());
   ASHLAR_CHECK(reserved_ <= free_.size(), "{} blocks promised, {} free", reserved_, free_.size());

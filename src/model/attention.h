@@ -4,9 +4,8 @@
 // However the work is cut, each query row folds its segments in order of position (kernel_set.h),
 // so the bits do not depend on the cut. Two cuts exist, chosen by the amount of work alone:
 //   tiles     one item = some tokens of one chunk x one kv head; walks all its segments. Prefill.
-//   segments  one item = one (sequence, kv head, segment) of a chunk of one token; states are kept
-//   and
-//             folded at the end. Lets several threads share one long sequence in decode.
+//   segments  one item = one (sequence, kv head, segment) of a chunk of one token; states are
+//             kept and folded at the end. Lets several threads share one long sequence in decode.
 #pragma once
 
 #include <cstddef>

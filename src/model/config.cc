@@ -78,6 +78,10 @@ Result<RopeScaling> ReadRopeScaling(const gguf::ModelFile& file, const Keys& key
                      keys.Name("rope.scaling.type"), type);
   }
   scaling.kind = RopeScaling::Kind::kYarn;
+  if (!keys.Has("rope.scaling.original_context_length")) {
+    return MakeError(ErrorCode::kCorrupt, "{} is missing; YaRN scaling needs it",
+                     keys.Name("rope.scaling.original_context_length"));
+  }
   ASHLAR_ASSIGN(scaling.original_context,
                 keys.Positive("rope.scaling.original_context_length", -1));
   ASHLAR_ASSIGN(scaling.attention_factor, keys.Positive("rope.scaling.attn_factor", 1.0));
@@ -137,6 +141,7 @@ Status CheckFeatures(const ModelConfig& config, const Keys& keys, const gguf::Mo
 
 std::vector<std::string> SupportedArchitectures() {
   std::vector<std::string> names;
+  names.reserve(kFamilies.size());
   for (const Family& family : kFamilies) names.emplace_back(family.architecture);
   return names;
 }

@@ -56,6 +56,8 @@ TEST(Sampler, ADrawIsAFunctionOfSeedAndPosition) {
   std::vector<float> logits(50, 0.0f);
   const SamplingParams params = {.temperature = 1.0, .seed = 42};
   std::vector<TokenId> forward, backward;
+  forward.reserve(40);
+  backward.reserve(40);
   Sampler sampler(logits.size());
   const TokenHistory history({});
   for (std::uint64_t p = 0; p < 40; ++p)
@@ -67,6 +69,7 @@ TEST(Sampler, ADrawIsAFunctionOfSeedAndPosition) {
   SamplingParams other = params;
   other.seed = 43;
   std::vector<TokenId> different;
+  different.reserve(40);
   for (std::uint64_t p = 0; p < 40; ++p)
     different.push_back(sampler.Sample(logits, other, history, p));
   EXPECT_NE(forward, different);
@@ -155,8 +158,10 @@ TEST(Logprobs, AreNormalisedAndOrdered) {
 
   std::vector<TokenId> order(logits.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<TokenId>(i);
-  std::stable_sort(order.begin(), order.end(), [&](TokenId a, TokenId b) {
-    return logits[static_cast<std::size_t>(a)] > logits[static_cast<std::size_t>(b)];
+  std::sort(order.begin(), order.end(), [&](TokenId a, TokenId b) {
+    const float of_a = logits[static_cast<std::size_t>(a)];
+    const float of_b = logits[static_cast<std::size_t>(b)];
+    return of_a != of_b ? of_a > of_b : a < b;
   });
   for (const std::size_t count : {0u, 1u, 20u, 300u, 400u}) {
     const auto top = TopLogprobs(logits, count, log_sum);

@@ -26,13 +26,17 @@ Connection::Connection(std::shared_ptr<ServerCore> core, Socket socket)
     : core_(std::move(core)), socket_(std::move(socket)), timer_(socket_.get_executor()) {}
 
 void Connection::Start() {
-  SetDeadline(After(core_->options.idle_timeout_ms));
-  WaitReadable();
+  asio::post(socket_.get_executor(), [self = shared_from_this()] {
+    self->SetDeadline(self->After(self->core_->options.idle_timeout_ms));
+    self->WaitReadable();
+  });
 }
 
 void Connection::StartRefusing() {
-  AnswerByItself(503, "too many connections; try again shortly");
-  WaitReadable();
+  asio::post(socket_.get_executor(), [self = shared_from_this()] {
+    self->AnswerByItself(503, "too many connections; try again shortly");
+    self->WaitReadable();
+  });
 }
 
 void Connection::ScheduleFlush() {

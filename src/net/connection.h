@@ -3,17 +3,16 @@
 //
 //   kReading    waits for a request, or for the rest of one
 //   kAnswering  the handler has it; bytes of pipelined requests wait in the buffer, up to a bound
-//   kLingering  the last answer has been sent and our half is closed; what still arrives is thrown
-//   away
-//               for a moment, lest a reset overtake the answer
+//   kLingering  the last answer has been sent and our half is closed; what still arrives is
+//               thrown away for a moment, lest a reset overtake the answer
 //   kClosed
 //
 // In all states but the last one wait for readable bytes is pending, which is how a client that
 // leaves is noticed while its answer is still being computed. An idle connection owns no read
 // buffer.
 //
-// Threads: everything runs on the connection's strand, but ScheduleFlush, BeginDrain and
-// ForceClose, which post to it.
+// Threads: everything runs on the connection's strand; Start, StartRefusing, ScheduleFlush,
+// BeginDrain and ForceClose may be called from any thread and post to it.
 #pragma once
 
 #include <atomic>

@@ -1,6 +1,7 @@
 #include "net/http_message.h"
 
 #include <fmt/format.h>
+#include <algorithm>
 
 #include <array>
 #include <ctime>
@@ -128,7 +129,9 @@ HttpResponse ErrorResponse(const HttpServerOptions& options, int status, std::st
     response.body = fmt::format("{} {}: {}\n", status, ReasonPhrase(status), message);
   }
   response.status = status;
-  if (status == 503) {
+  const auto is_retry_after = [](const auto& header) { return header.first == "Retry-After"; };
+  if (status == 503 &&
+      std::none_of(response.headers.begin(), response.headers.end(), is_retry_after)) {
     response.headers.emplace_back("Retry-After", "1");
   }
   return response;

@@ -43,8 +43,8 @@ struct HttpServerOptions {
   std::size_t max_connections = 4096;        // above: 503 with Retry-After, then closed
   std::size_t max_header_bytes = 16 * 1024;  // above: 431
   std::size_t max_body_bytes = 16u << 20;    // above: 413
-  std::size_t max_total_body_bytes = 256u
-                                     << 20;  // of all requests being read or answered; above: 503
+  // Bodies of all requests being read or answered; above: 503.
+  std::size_t max_total_body_bytes = 256u << 20;
   std::size_t max_pending_bytes = 4u << 20;  // unsent bytes of one stream, see Responder::Write
   // Between requests, for reading one, and for a client to take any byte of its answer.
   std::int64_t idle_timeout_ms = 60'000;

@@ -10,12 +10,12 @@ Status Validate(const SchedulerLimits& limits) {
   const auto bad = [](std::string_view name, std::uint64_t value, std::string_view right) {
     return MakeError(ErrorCode::kInvalidArgument, "{} is {}; it must be {}", name, value, right);
   };
-  constexpr std::uint32_t kMaxStepTokens = 1u << 20;
+  constexpr std::uint32_t kMaxStepTokens = 64u << 10;
   if (limits.max_step_tokens < 1 || limits.max_step_tokens > kMaxStepTokens) {
-    return bad("max-step-tokens", limits.max_step_tokens, "1 to 1048576");
+    return bad("max-step-tokens", limits.max_step_tokens, "1 to 65536");
   }
   if (limits.prefill_chunk < 1 || limits.prefill_chunk > kMaxStepTokens) {
-    return bad("prefill-chunk", limits.prefill_chunk, "1 to 1048576");
+    return bad("prefill-chunk", limits.prefill_chunk, "1 to 65536");
   }
   if (limits.max_running < 1 || limits.max_running > limits.max_step_tokens) {
     return bad(

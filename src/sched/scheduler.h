@@ -63,8 +63,8 @@ class Scheduler {
   // Takes a sequence out, waiting or running. False when it is neither.
   bool Remove(SequenceId id);
 
-  // Plans the next step and admits; `available_blocks` may be promised. The plan is valid until the
-  // next call. Planning twice without Commit gives the same items again.
+  // Plans the next step and admits; `available_blocks` may be promised. Call once per step, Commit
+  // after it: the plan is valid until the next call, which forgets who was admitted.
   const StepPlan& Plan(std::uint64_t available_blocks);
 
   // The plan's items have been computed. Once per plan.

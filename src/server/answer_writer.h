@@ -21,8 +21,8 @@ struct AnswerOptions {
   AnswerIdentity identity;
   std::size_t prompts = 1;
   std::size_t n = 1;  // choices returned per prompt
-  std::size_t best_of =
-      1;  // sequences per prompt; sequence p * best_of + i is the i-th of prompt p
+  // Sequences per prompt; sequence p * best_of + i is the i-th of prompt p.
+  std::size_t best_of = 1;
   bool with_logprobs = false;
   bool with_token_ids = false;
   bool include_usage = false;  // of a stream

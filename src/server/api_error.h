@@ -28,6 +28,7 @@ class [[nodiscard]] ApiResult {
   // NOLINTNEXTLINE(google-explicit-constructor)
   ApiResult(T value) : state_(std::in_place_index<0>, std::move(value)) {}
   // NOLINTNEXTLINE(google-explicit-constructor)
+  // NOLINTNEXTLINE(google-explicit-constructor): implicit like Result's
   ApiResult(ApiError error) : state_(std::in_place_index<1>, std::move(error)) {}
 
   bool ok() const { return state_.index() == 0; }

@@ -163,6 +163,11 @@ void ReadChatPrompt(FieldReader& fields, const RequestLimits& limits, ChatPrompt
   ReadTools(fields, out.tools);
   fields.Array("documents", out.documents);
   fields.Object("chat_template_kwargs", out.template_kwargs);
+  if (out.template_kwargs.size() > limits.max_template_kwargs) {
+    return fields.Fail("chat_template_kwargs",
+                       fmt::format("has {} entries; at most {} are allowed",
+                                   out.template_kwargs.size(), limits.max_template_kwargs));
+  }
   for (const std::string_view name : kTemplateVariables) {
     if (out.template_kwargs.contains(name)) {
       fields.Fail("chat_template_kwargs", fmt::format("cannot set '{}'", name));

@@ -2,12 +2,13 @@
 // events to a worker, drives each choice's text, and sees to it that nothing runs on for a client
 // that has left.
 //
-//   Start (a worker)      submits every sequence; an error calls off those before it and is the
-//   answer events (engine thread) are put in a queue; the first one schedules a round round (a
-//   worker)      detokenises, matches stop strings, formats, writes; one round at a time Cancel
-//   (any thread)   the client has left: every sequence is cancelled at once, later events are
-//   dropped over                  all sequences have finished, or the answer failed, or the client
-//   left
+//   Start (a worker)        submits every sequence; an error calls off those before it and is
+//                           the answer
+//   events (engine thread)  are put in a queue; the first one schedules a round
+//   round (a worker)        detokenises, matches stop strings, formats, writes; one at a time
+//   Cancel (any thread)     the client has left: every sequence is cancelled at once, later
+//                           events are dropped
+//   over                    all sequences have finished, the answer failed, or the client left
 //
 // The queue's bound is the sequences' max_tokens: the engine cannot produce more.
 #pragma once

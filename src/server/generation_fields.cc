@@ -30,6 +30,10 @@ void ReadSampling(FieldReader& fields, model::SamplingParams& out) {
 void ReadLogitBias(FieldReader& fields, const RequestLimits& limits, model::SamplingParams& out) {
   Json bias;
   fields.Object("logit_bias", bias);
+  if (bias.size() > limits.max_logit_bias) {
+    return fields.Fail("logit_bias", fmt::format("has {} entries; at most {} are allowed",
+                                                 bias.size(), limits.max_logit_bias));
+  }
   for (const auto& [key, value] : bias.items()) {
     TokenId token = -1;
     const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), token);

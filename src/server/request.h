@@ -23,6 +23,8 @@ struct RequestLimits {
   std::size_t max_stop_bytes = 1024;   // each
   std::size_t max_stop_token_ids = 1024;
   std::size_t max_messages = 16 * 1024;
+  std::size_t max_template_kwargs = 64;
+  std::size_t max_logit_bias = 1024;  // tokens with a bias
 };
 
 // What completions and chat have in common.

@@ -123,7 +123,8 @@ std::size_t VocabularyTokenizer::SkipStripped(std::string_view text, std::size_t
 }
 
 std::string_view VocabularyTokenizer::TokenBytes(TokenId token, bool with_special) const {
-  if (!with_special && IsSpecial(token)) return {};
+  const bool is_special = IsSpecial(token);  // also checks the id
+  if (!with_special && is_special) return {};
   return pieces_[token];
 }
 

@@ -5,7 +5,7 @@
 #include "model/testing/tiny_model.h"
 
 int main(int argc, char** argv) {
-  using namespace ashlar;
+  namespace model = ashlar::model;
   if (argc == 2 && std::string_view(argv[1]) == "--list") {
     for (const auto& model : model::AllTinyModels()) {
       std::printf("%.*s\n", static_cast<int>(model.name.size()), model.name.data());
@@ -17,8 +17,8 @@ int main(int argc, char** argv) {
     return 2;
   }
   const auto options = model::FindTinyModel(argv[1]);
-  const Status written =
-      options.ok() ? model::MakeTinyModel(*options).WriteTo(argv[2]) : Status(options.error());
+  const ashlar::Status written = options.ok() ? model::MakeTinyModel(*options).WriteTo(argv[2])
+                                              : ashlar::Status(options.error());
   if (!written.ok()) {
     std::fprintf(stderr, "make_tiny_model: %s\n", written.error().message.c_str());
     return 1;
