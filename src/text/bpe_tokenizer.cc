@@ -127,8 +127,7 @@ Result<std::unique_ptr<const Tokenizer>> BpeTokenizer::Create(const gguf::ModelF
   ASHLAR_ASSIGN(PreTokenizer pre_tokenizer, PreTokenizer::Create(pre));
   ASHLAR_ASSIGN(
       const Vocabulary vocabulary,
-      Vocabulary::Read(file,
-                       {.add_bos = pre_tokenizer.adds_bos(), .bos = {}, .eos = {}, .unknown = {}}));
+      Vocabulary::Read(file, {.add_bos = pre_tokenizer.adds_bos(), .bos = {}, .eos = {}}));
   ASHLAR_ASSIGN(MergeTable merges, ReadMerges(file, vocabulary));
 
   Parts parts;
@@ -166,10 +165,9 @@ BpeTokenizer::BpeTokenizer(Parts parts, PreTokenizer pre_tokenizer, MergeTable m
   }
 }
 
-void BpeTokenizer::EncodeStretch(std::string_view text, bool /*follows_special*/,
-                                 std::vector<TokenId>& out) const {
+void BpeTokenizer::EncodeStretch(std::string_view stretch, std::vector<TokenId>& out) const {
   std::vector<std::string_view> words;
-  pre_tokenizer_.Split(text, words);
+  pre_tokenizer_.Split(stretch, words);
   Scratch scratch;
   for (std::string_view word : words) {
     for (; word.size() > kMaxWordBytes; word.remove_prefix(kMaxWordBytes)) {

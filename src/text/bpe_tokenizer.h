@@ -23,8 +23,7 @@ class BpeTokenizer final : public VocabularyTokenizer {
   static Result<std::unique_ptr<const Tokenizer>> Create(const gguf::ModelFile& file);
 
  protected:
-  void EncodeStretch(std::string_view text, bool follows_special,
-                     std::vector<TokenId>& out) const override;
+  void EncodeStretch(std::string_view stretch, std::vector<TokenId>& out) const override;
 
  private:
   struct Scratch;

@@ -14,12 +14,14 @@ using Rules = std::map<std::pair<TokenId, TokenId>, Merge>;
 
 std::vector<Symbol> SymbolsOf(const std::vector<TokenId>& tokens) {
   std::vector<Symbol> symbols;
+  symbols.reserve(tokens.size());
   for (std::size_t i = 0; i < tokens.size(); ++i) symbols.push_back({i, 1, tokens[i], Merge{}});
   return symbols;
 }
 
 std::vector<std::pair<std::size_t, TokenId>> Summary(const std::vector<Symbol>& symbols) {
   std::vector<std::pair<std::size_t, TokenId>> summary;
+  summary.reserve(symbols.size());
   for (const Symbol& symbol : symbols) summary.emplace_back(symbol.begin, symbol.token);
   return summary;
 }
@@ -65,6 +67,7 @@ TEST(PairMerger, ScanAndHeapFollowTheDefinition) {
     merger.RunHeap(heaped, find);
     merger.Run(chosen, find);
     std::vector<TokenId> merged;
+    merged.reserve(scanned.size());
     for (const Symbol& symbol : scanned) merged.push_back(symbol.token);
     ASSERT_EQ(merged, MergeSlowly(tokens, rules));
     ASSERT_EQ(Summary(scanned), Summary(heaped));

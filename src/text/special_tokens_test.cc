@@ -54,6 +54,7 @@ TEST(SpecialTokens, AgreesWithExhaustiveSearch) {
     for (std::size_t i = 0; i < 1 + random() % 12; ++i) unique.insert(draw(6));
     const std::vector<std::string> texts(unique.begin(), unique.end());
     std::vector<SpecialTokens::Entry> entries;
+    entries.reserve(texts.size());
     for (std::size_t i = 0; i < texts.size(); ++i)
       entries.push_back({texts[i], static_cast<TokenId>(i)});
     std::shuffle(entries.begin(), entries.end(), random);

@@ -76,6 +76,7 @@ std::size_t NeighbourSet::BitOf(std::string_view left, std::string_view right) {
 struct SpmTokenizer::Scratch {
   std::vector<Symbol> symbols;
   PairMerger merger;
+  bool is_in_unknown_run = false;  // the last token is an unknown one put there by us
 };
 
 Result<SpmTokenizer::SpmParts> SpmTokenizer::BuildPieces(const gguf::ModelFile& file,
@@ -117,7 +118,7 @@ Result<SpmTokenizer::SpmParts> SpmTokenizer::BuildPieces(const gguf::ModelFile& 
 
 Result<std::unique_ptr<const Tokenizer>> SpmTokenizer::Create(const gguf::ModelFile& file) {
   ASHLAR_ASSIGN(const Vocabulary vocabulary,
-                Vocabulary::Read(file, {.add_bos = true, .bos = 1, .eos = 2, .unknown = 0}));
+                Vocabulary::Read(file, {.add_bos = true, .bos = 1, .eos = 2}));
   Parts parts;
   ASHLAR_ASSIGN(SpmParts spm, BuildPieces(file, vocabulary, parts));
   const auto missing = std::find(spm.byte_tokens.begin(), spm.byte_tokens.end(), -1);
@@ -136,9 +137,8 @@ Result<std::unique_ptr<const Tokenizer>> SpmTokenizer::Create(const gguf::ModelF
 SpmTokenizer::SpmTokenizer(Parts parts, SpmParts spm_parts)
     : VocabularyTokenizer(std::move(parts)), spm_(std::move(spm_parts)) {}
 
-void SpmTokenizer::EncodeStretch(std::string_view stretch, bool follows_special,
-                                 std::vector<TokenId>& out) const {
-  std::string text = adds_space_prefix() && follows_special ? " " : "";
+void SpmTokenizer::EncodeStretch(std::string_view stretch, std::vector<TokenId>& out) const {
+  std::string text = adds_space_prefix() ? " " : "";
   text += UnmarkSpaces(stretch);
 
   Scratch scratch;
@@ -166,27 +166,29 @@ void SpmTokenizer::MergeSymbols(std::string_view text, Scratch& scratch,
   });
   for (const Symbol& symbol : scratch.symbols) {
     const std::string_view bytes = text.substr(symbol.begin, symbol.bytes);
-    if (symbol.token >= 0) {
-      out.push_back(symbol.token);
-    } else if (const auto token =
-                   plain_ids().Find(bytes)) {  // a code point that merged with nothing
-      out.push_back(*token);
+    // A code point that merged with nothing may still be a token.
+    const TokenId token = symbol.token >= 0 ? symbol.token : plain_ids().Find(bytes).value_or(-1);
+    if (token >= 0) {
+      out.push_back(token);
+      scratch.is_in_unknown_run = false;
     } else {
-      AppendBytes(bytes, out);
+      AppendBytes(bytes, scratch, out);
     }
   }
   scratch.symbols.clear();
 }
 
-void SpmTokenizer::AppendBytes(std::string_view bytes, std::vector<TokenId>& out) const {
+void SpmTokenizer::AppendBytes(std::string_view bytes, Scratch& scratch,
+                               std::vector<TokenId>& out) const {
   const bool has_tokens = std::all_of(bytes.begin(), bytes.end(), [&](char c) {
     return spm_.byte_tokens[static_cast<unsigned char>(c)] >= 0;
   });
   if (has_tokens) {
     for (const char c : bytes) out.push_back(spm_.byte_tokens[static_cast<unsigned char>(c)]);
-  } else if (out.empty() || out.back() != *unknown_token()) {  // a run is one unknown token
+  } else if (!scratch.is_in_unknown_run) {  // a run is one unknown token
     out.push_back(*unknown_token());
   }
+  scratch.is_in_unknown_run = !has_tokens;
 }
 
 }  // namespace ashlar::text

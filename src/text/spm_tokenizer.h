@@ -47,8 +47,7 @@ class SpmTokenizer final : public VocabularyTokenizer {
   static Result<std::unique_ptr<const Tokenizer>> Create(const gguf::ModelFile& file);
 
  protected:
-  void EncodeStretch(std::string_view text, bool follows_special,
-                     std::vector<TokenId>& out) const override;
+  void EncodeStretch(std::string_view stretch, std::vector<TokenId>& out) const override;
 
  private:
   struct Scratch;
@@ -64,7 +63,7 @@ class SpmTokenizer final : public VocabularyTokenizer {
                                       Parts& parts);
   // Both append the tokens of scratch.symbols, resp. of one symbol that no token covers.
   void MergeSymbols(std::string_view text, Scratch& scratch, std::vector<TokenId>& out) const;
-  void AppendBytes(std::string_view bytes, std::vector<TokenId>& out) const;
+  void AppendBytes(std::string_view bytes, Scratch& scratch, std::vector<TokenId>& out) const;
 
   SpmParts spm_;
 };

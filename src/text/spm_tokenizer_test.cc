@@ -1,10 +1,12 @@
 #include "text/spm_tokenizer.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <limits>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -80,6 +82,7 @@ TEST(SpmTokenizer, WithoutByteTokensARunOfUnknownTextIsOneUnknownToken) {
       .SetFloats("tokenizer.ggml.scores", std::vector<double>{0, 0, 0, -1})
       .SetBool("tokenizer.ggml.add_space_prefix", false);
   EXPECT_THAT(MustCreateTokenizer(writer)->Encode("axyaz", kPlain), ElementsAre(3, 0, 3, 0));
+  EXPECT_THAT(MustCreateTokenizer(writer)->Encode("<unk>xy", kParse), ElementsAre(0, 0));
 }
 
 TEST(SpmTokenizer, TheSpaceMarkInATextIsASpace) {
@@ -157,22 +160,23 @@ TEST(SpmTokenizer, RefusesByteTokensThatNameNoByte) {
 }
 
 TEST(SpmTokenizer, RefusesVocabulariesThatCannotEncodeEveryText) {
-  gguf::GgufWriter writer;
-  writer.Set("tokenizer.ggml.model", "llama")
-      .SetStrings("tokenizer.ggml.tokens", std::vector<std::string>{})
-      .SetFloats("tokenizer.ggml.scores", std::vector<double>{0});
-  std::vector<std::string> tokens;
-  for (unsigned byte = 0; byte < 255; ++byte) tokens.push_back(fmt::format("<0x{:02X}>", byte));
-  writer.SetStrings("tokenizer.ggml.tokens", tokens)
-      .SetIntegers("tokenizer.ggml.token_type", std::vector<std::int64_t>(255, 6))
-      .SetFloats("tokenizer.ggml.scores", std::vector<double>(255));
-  // The unknown token defaults to 0: with a vocabulary this odd, a byte token.
-  EXPECT_TRUE(CreateTokenizer(writer).ok());
+  std::vector<std::string> tokens(256);
+  for (unsigned byte = 0; byte < 256; ++byte) tokens[byte] = fmt::format("<0x{:02X}>", byte);
+  const auto with_bytes = [&](std::size_t count) {
+    gguf::GgufWriter writer;
+    writer.Set("tokenizer.ggml.model", "llama")
+        .SetStrings("tokenizer.ggml.tokens", std::span(tokens).first(count))
+        .SetIntegers("tokenizer.ggml.token_type", std::vector<std::int64_t>(count, 6))
+        .SetFloats("tokenizer.ggml.scores", std::vector<double>(count));
+    return writer;
+  };
+  EXPECT_TRUE(CreateTokenizer(with_bytes(256)).ok());
+  ExpectError(with_bytes(255), ErrorCode::kCorrupt, {"'<0xFF>'", "unknown"});
 }
 
-TEST(SpmTokenizer, AMegabyteWithoutASpaceIsEncodedQuickly) {
+TEST(SpmTokenizer, ALongTextWithoutASpaceIsEncodedQuickly) {
   const auto tokenizer = MustCreateTokenizer(WithoutPrefix());
-  const std::string text(1'000'000, 'a');
+  const std::string text(250'000, 'a');
   EXPECT_EQ(tokenizer->Encode(text, kPlain), std::vector<TokenId>(text.size() / 2, 267));
 }
 

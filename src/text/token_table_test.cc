@@ -11,6 +11,7 @@ namespace {
 
 TEST(TokenTable, FindsWhatWasInsertedAndNothingElse) {
   std::vector<std::string> texts;
+  texts.reserve(1000);
   for (int i = 0; i < 1000; ++i)
     texts.push_back(std::string(static_cast<std::size_t>(i % 20), 'x') + std::to_string(i));
   TokenTable table(texts.size());

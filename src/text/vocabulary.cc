@@ -83,6 +83,13 @@ Result<std::optional<TokenId>> ReadId(const gguf::ModelFile& file, std::string_v
   return std::optional<TokenId>(static_cast<TokenId>(id));
 }
 
+std::optional<TokenId> FirstUnknown(const Vocabulary& vocabulary) {
+  const auto found =
+      std::find(vocabulary.types.begin(), vocabulary.types.end(), TokenType::kUnknown);
+  if (found == vocabulary.types.end()) return std::nullopt;
+  return static_cast<TokenId>(found - vocabulary.types.begin());
+}
+
 // Finds the tokens that end a generation. A conversion may mark "<|im_end|>" as plain text; plain
 // text from a user must not be able to end a turn, so such tokens become control tokens.
 void FindEndTokens(Vocabulary& vocabulary) {
@@ -110,7 +117,7 @@ Status ReadSpecialIds(const gguf::ModelFile& file, const Vocabulary::Defaults& d
   ASHLAR_ASSIGN(special.bos, ReadId(file, "tokenizer.ggml.bos_token_id", size, defaults.bos));
   ASHLAR_ASSIGN(special.eos, ReadId(file, "tokenizer.ggml.eos_token_id", size, defaults.eos));
   ASHLAR_ASSIGN(special.unknown,
-                ReadId(file, "tokenizer.ggml.unknown_token_id", size, defaults.unknown));
+                ReadId(file, "tokenizer.ggml.unknown_token_id", size, FirstUnknown(vocabulary)));
   ASHLAR_ASSIGN(const auto eot, ReadId(file, "tokenizer.ggml.eot_token_id", size, std::nullopt));
   ASHLAR_ASSIGN(const auto eom, ReadId(file, "tokenizer.ggml.eom_token_id", size, std::nullopt));
   for (const auto& id : {special.eos, eot, eom}) {

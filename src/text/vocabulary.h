@@ -36,7 +36,7 @@ inline constexpr std::size_t kMaxSpecialTokenBytes = 256;
 struct SpecialIds {
   std::optional<TokenId> bos;
   std::optional<TokenId> eos;
-  std::optional<TokenId> unknown;
+  std::optional<TokenId> unknown;  // by its id, else the first token of that type
   bool add_bos = false;
   bool add_eos = false;
   std::vector<TokenId> end_tokens;  // ascending, each once
@@ -48,7 +48,6 @@ struct Vocabulary {
     bool add_bos = false;
     std::optional<TokenId> bos;
     std::optional<TokenId> eos;
-    std::optional<TokenId> unknown;
   };
 
   // Errors: kNotFound or kInvalidArgument from the reader (a key is missing or of another type),

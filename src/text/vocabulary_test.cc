@@ -60,10 +60,22 @@ TEST(Vocabulary, WithoutTypesAllTokensAreNormal) {
 }
 
 TEST(Vocabulary, DefaultsHoldOnlyWhereTheVocabularyHasThem) {
-  const Parsed parsed(FourTokens(), {.add_bos = true, .bos = 1, .eos = 99, .unknown = {}});
+  const Parsed parsed(FourTokens(), {.add_bos = true, .bos = 1, .eos = 99});
   EXPECT_EQ(parsed.vocabulary.value().special.bos, 1);
   EXPECT_EQ(parsed.vocabulary.value().special.eos, std::nullopt);
   EXPECT_TRUE(parsed.vocabulary.value().special.add_bos);
+}
+
+TEST(Vocabulary, TheUnknownTokenIsTheFirstOfItsTypeUnlessNamed) {
+  const auto types = [](std::vector<std::int64_t> list) {
+    return FourTokens().SetIntegers("tokenizer.ggml.token_type", list);
+  };
+  const auto unknown = [](const gguf::GgufWriter& writer) {
+    return Parsed(writer).vocabulary.value().special.unknown;
+  };
+  EXPECT_EQ(unknown(types({1, 2, 2, 3})), 1);
+  EXPECT_EQ(unknown(types({1, 1, 1, 3})), std::nullopt);
+  EXPECT_EQ(unknown(types({1, 2, 1, 3}).SetUnsigned("tokenizer.ggml.unknown_token_id", 0)), 0);
 }
 
 TEST(Vocabulary, EndTokensAreEosEotAndTheKnownNamesOnce) {

@@ -94,18 +94,15 @@ std::vector<TokenId> VocabularyTokenizer::Encode(std::string_view text,
   if (options.add_special && special_.add_bos) out.push_back(*special_.bos);
 
   const SpecialTokens& special = options.parse_special ? all_special_ : user_defined_;
-  bool follows_special = true;
   std::size_t position = 0;
   while (position < text.size()) {
     const auto found = special.FindFrom(text, position);
     const std::size_t stretch_end = found ? found->begin : text.size();
     if (stretch_end > position) {
-      EncodeStretch(text.substr(position, stretch_end - position), follows_special, out);
-      follows_special = false;
+      EncodeStretch(text.substr(position, stretch_end - position), out);
     }
     if (!found) break;
     out.push_back(found->token);
-    follows_special = true;
     position = SkipStripped(text, found->begin + found->bytes, found->token);
   }
 

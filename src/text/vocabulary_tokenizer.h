@@ -81,10 +81,9 @@ class VocabularyTokenizer : public Tokenizer {
 
   explicit VocabularyTokenizer(Parts parts);
 
-  // Appends the tokens of a stretch of text without special tokens, not empty. `follows_special`:
-  // it stands at the beginning or right after a special token.
-  virtual void EncodeStretch(std::string_view text, bool follows_special,
-                             std::vector<TokenId>& out) const = 0;
+  // Appends the tokens of a stretch of text without special tokens, not empty. It stands at
+  // the beginning or right after a special token.
+  virtual void EncodeStretch(std::string_view stretch, std::vector<TokenId>& out) const = 0;
 
   const TokenPieces& pieces() const { return pieces_; }
   const TokenTable& plain_ids() const { return plain_ids_; }

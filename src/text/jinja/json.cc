@@ -191,7 +191,7 @@ class JsonWriter {
     std::iota(order.begin(), order.end(), std::size_t{0});
     if (style_.sorts_keys) {
       ASHLAR_TRY(CheckSameKeys(dict));
-      std::stable_sort(order.begin(), order.end(), [&dict](std::size_t a, std::size_t b) {
+      std::sort(order.begin(), order.end(), [&dict](std::size_t a, std::size_t b) {
         return KeyLess(dict.entries[a].first, dict.entries[b].first);
       });
     }

@@ -282,7 +282,7 @@ Result<Value> Positive(const Value& value) {
 Result<bool> Equal(Runtime& runtime, const Value& a, const Value& b) {
   ASHLAR_TRY(runtime.Spend());
   if (a.IsNumber() && b.IsNumber()) {
-    return a.IsIntegral() && b.IsIntegral() ? a.integer() == b.integer() : a.number() == b.number();
+    return CompareNumbers(a, b) == 0;
   }
   if (a.kind() != b.kind()) {
     return false;
@@ -312,7 +312,7 @@ Result<bool> Less(Runtime& runtime, const Value& a, const Value& b) {
   ASHLAR_TRY(CheckDefined(a));
   ASHLAR_TRY(CheckDefined(b));
   if (a.IsNumber() && b.IsNumber()) {
-    return a.IsIntegral() && b.IsIntegral() ? a.integer() < b.integer() : a.number() < b.number();
+    return CompareNumbers(a, b) < 0;
   }
   if (a.IsString() && b.IsString()) {
     return a.bytes() < b.bytes();  // the order of UTF-8 is the order of code points

@@ -1,6 +1,7 @@
 #include "text/jinja/value.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "base/check.h"
@@ -20,11 +21,29 @@ int KeyRank(const Value& value) {
   return value.IsNumber() ? 1 : 2;
 }
 
-bool NumberLess(const Value& a, const Value& b) {
-  if (a.IsIntegral() && b.IsIntegral()) {
-    return a.integer() < b.integer();
+// Where `value` stands to `real`, which is not NaN.
+std::partial_ordering CompareWithFloat(Int value, double real) {
+  constexpr double kBeyondAllInts = 0x1p127;
+  if (real >= kBeyondAllInts) {
+    return std::partial_ordering::less;
   }
-  return a.number() < b.number();
+  if (real < -kBeyondAllInts) {
+    return std::partial_ordering::greater;
+  }
+  const double whole = std::trunc(real);
+  const Int integer = static_cast<Int>(whole);
+  if (value != integer) {
+    return value < integer ? std::partial_ordering::less : std::partial_ordering::greater;
+  }
+  return 0.0 <=> real - whole;
+}
+
+// As CompareNumbers, with all NaNs equal and before the other numbers, so that sorting them is
+// defined.
+bool NumberLess(const Value& a, const Value& b) {
+  const bool a_is_nan = a.IsFloat() && std::isnan(a.real());
+  const bool b_is_nan = b.IsFloat() && std::isnan(b.real());
+  return a_is_nan || b_is_nan ? a_is_nan && !b_is_nan : CompareNumbers(a, b) < 0;
 }
 
 bool KeyEqual(const Value& a, const Value& b) { return !KeyLess(a, b) && !KeyLess(b, a); }
@@ -72,6 +91,24 @@ bool Value::IsSameAs(const Value& other) const {
   return false;
 }
 
+std::partial_ordering CompareNumbers(const Value& a, const Value& b) {
+  if (a.IsFloat() && b.IsFloat()) {
+    return a.real() <=> b.real();
+  }
+  if ((a.IsFloat() && std::isnan(a.real())) || (b.IsFloat() && std::isnan(b.real()))) {
+    return std::partial_ordering::unordered;
+  }
+  if (b.IsFloat()) {
+    return CompareWithFloat(a.integer(), b.real());
+  }
+  if (a.IsFloat()) {
+    return 0 <=> CompareWithFloat(b.integer(), a.real());
+  }
+  return a.integer() < b.integer()   ? std::partial_ordering::less
+         : a.integer() > b.integer() ? std::partial_ordering::greater
+                                     : std::partial_ordering::equivalent;
+}
+
 bool IsKey(const Value& value) { return value.IsNone() || value.IsNumber() || value.IsString(); }
 
 bool KeyLess(const Value& a, const Value& b) {
@@ -86,8 +123,10 @@ bool KeyLess(const Value& a, const Value& b) {
 void Dict::Index() {
   std::vector<std::uint32_t> by_key(entries.size());
   std::iota(by_key.begin(), by_key.end(), 0u);
-  std::stable_sort(by_key.begin(), by_key.end(), [this](std::uint32_t a, std::uint32_t b) {
-    return KeyLess(entries[a].first, entries[b].first);
+  // By key, and entries of one key by their place.
+  std::sort(by_key.begin(), by_key.end(), [this](std::uint32_t a, std::uint32_t b) {
+    const bool is_less = KeyLess(entries[a].first, entries[b].first);
+    return is_less || (a < b && !KeyLess(entries[b].first, entries[a].first));
   });
   std::vector<bool> is_dropped(entries.size(), false);
   bool has_duplicates = false;

@@ -7,6 +7,7 @@
 // template can build one whose destruction or printing overflows the stack (limits.h).
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -161,6 +162,8 @@ struct Dict {
 
 // Whether a value can be a key; lists and dicts cannot, and tuples are outside the subset.
 bool IsKey(const Value& value);
+// Numbers by value, exactly also between integers and floats; a NaN is unordered with all.
+std::partial_ordering CompareNumbers(const Value& a, const Value& b);
 // A total order of keys: None, numbers by value, strings by code point.
 bool KeyLess(const Value& a, const Value& b);
 

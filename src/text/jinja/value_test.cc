@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "text/jinja/runtime.h"
 #include "text/jinja/testing/render.h"
 
@@ -50,6 +52,29 @@ TEST(Value, KeysOfOneNumberAreOneKey) {
   EXPECT_TRUE(KeyLess(Value::None(), Value::Integer(-5)));
   EXPECT_TRUE(KeyLess(Value::Integer(5), Value::Constant("")));
   EXPECT_TRUE(KeyLess(Value::Constant("a"), Value::Constant("b")));
+}
+
+TEST(Value, IntegersAndFloatsCompareExactly) {
+  constexpr Int kTwoTo53 = Int{1} << 53;
+  const Value real = Value::Float(0x1p53);
+  EXPECT_TRUE(CompareNumbers(Value::Integer(kTwoTo53), real) == 0);
+  EXPECT_TRUE(CompareNumbers(Value::Integer(kTwoTo53 + 1), real) > 0);
+  EXPECT_TRUE(CompareNumbers(real, Value::Integer(kTwoTo53 + 1)) < 0);
+  EXPECT_TRUE(CompareNumbers(Value::Integer(-1), Value::Float(-1.5)) > 0);
+  EXPECT_TRUE(CompareNumbers(Value::Integer(kTwoTo53), Value::Float(1e300)) < 0);
+  EXPECT_TRUE(CompareNumbers(Value::Integer(-kTwoTo53), Value::Float(-1e300)) > 0);
+  EXPECT_FALSE(CompareNumbers(Value::Integer(1), Value::Float(NAN)) == 0);
+}
+
+TEST(Value, NotANumberIsAKeyLikeAnyOther) {
+  Runtime runtime(Limits(), testing::kNow);
+  Entries entries;
+  for (int i = 0; i < 30; ++i) {
+    entries.emplace_back(i % 3 == 0 ? Value::Float(NAN) : Value::Integer(i), Value::Integer(i));
+  }
+  const Value dict = *runtime.MakeDict(entries);
+  EXPECT_EQ(dict.dict().entries.size(), 21u);
+  EXPECT_EQ(dict.dict().Find(Value::Integer(29))->integer(), 29);
 }
 
 TEST(Value, LiveBytesReturnToZero) {

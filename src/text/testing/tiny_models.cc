@@ -39,6 +39,7 @@ std::string Spell(std::string_view bytes) {
 
 gguf::GgufWriter TinyBpe() {
   std::vector<std::string> tokens;
+  tokens.reserve(300);
   for (unsigned byte = 0; byte < 256; ++byte) tokens.push_back(Spell(byte));
   for (const char* text :
        {"he", "ll", "hell", "hello", " hello", " w", "\xE2\x82\xAC", "\xE2\x82"}) {
