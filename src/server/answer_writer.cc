@@ -54,8 +54,10 @@ class WholeAnswer final : public AnswerWriter {
     std::vector<std::size_t> order(options_.best_of);
     std::iota(order.begin(), order.end(), prompt * options_.best_of);
     if (options_.best_of > options_.n) {
-      std::stable_sort(order.begin(), order.end(), [this](std::size_t a, std::size_t b) {
-        return sequences_[a].end.mean_logprob > sequences_[b].end.mean_logprob;
+      std::sort(order.begin(), order.end(), [this](std::size_t a, std::size_t b) {
+        const double left = sequences_[a].end.mean_logprob;
+        const double right = sequences_[b].end.mean_logprob;
+        return left != right ? left > right : a < b;
       });
       order.resize(options_.n);
     }

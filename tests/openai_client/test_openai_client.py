@@ -4,16 +4,20 @@
     test_openai_client.py --base-url http://127.0.0.1:8080/v1
     test_openai_client.py --server PROGRAM [ARGUMENT...]
 
-The second form starts the program, which must print "listening on HOST:PORT", and ends it afterwards.
+The second form starts the program, which must say "on HOST:PORT" or "on http://HOST:PORT", and ends it
+afterwards. {model} in an argument is the default model's path, as the end-to-end tests find it.
 Works against any model with a chat template. Exit status 0: all passed; 1: a check failed (named on
 stderr).
 """
 import argparse
 import contextlib
 import json
+import pathlib
+import queue
 import re
 import subprocess
 import sys
+import threading
 import urllib.error
 import urllib.request
 
@@ -250,17 +254,33 @@ def test_tokenize(client):
     check(of_chat["count"] == chat(client).usage.prompt_tokens, "a chat's tokens are those it uses")
 
 
+def with_model(argument):
+    if "{model}" not in argument:
+        return argument
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "e2e"))
+    import ashlar_cli
+    return argument.replace("{model}", str(ashlar_cli.default_model()))
+
+
 @contextlib.contextmanager
 def started(command):
-    """The base URL of a server that runs meanwhile."""
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        try:
+    """The base URL of a server that runs meanwhile. What it says goes to our stderr."""
+    command = [with_model(argument) for argument in command]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        urls = queue.Queue()
+
+        def pass_on():
             for line in process.stdout:
-                if found := re.search(r"listening on (?:http://)?(\S+:\d+)", line):
-                    yield f"http://{found[1]}/v1"
-                    break
-            else:
+                sys.stderr.write(line)
+                if found := re.search(r" on (?:http://)?([\w.]+:\d+)", line):
+                    urls.put(f"http://{found[1]}/v1")
+            urls.put(None)
+
+        threading.Thread(target=pass_on, daemon=True).start()
+        try:
+            if (url := urls.get()) is None:
                 raise RuntimeError(f"{command[0]} ended before it listened")
+            yield url
         finally:
             process.terminate()
 
