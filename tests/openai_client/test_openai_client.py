@@ -276,13 +276,15 @@ def started(command):
                     urls.put(f"http://{found[1]}/v1")
             urls.put(None)
 
-        threading.Thread(target=pass_on, daemon=True).start()
+        reader = threading.Thread(target=pass_on, daemon=True)
+        reader.start()
         try:
             if (url := urls.get()) is None:
                 raise RuntimeError(f"{command[0]} ended before it listened")
             yield url
         finally:
             process.terminate()
+            reader.join(timeout=30)  # reads to the end before the pipe is closed
 
 
 def run(base_url):
