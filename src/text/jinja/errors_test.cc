@@ -101,6 +101,12 @@ TEST(Errors, LongNamesAreCutInMessages) {
   EXPECT_LT(result.error().message.size(), 120u);
 }
 
+TEST(Errors, AnEscapeCutInsideACharacterIsQuotedWhole) {
+  ExpectError("{{ '\\u0\xD0\x9A\xC6\x99' }}",
+              {ErrorCode::kInvalidArgument,
+               "line 1: a truncated escape '\\u0' in a string; it needs 4 hexadecimal digits"});
+}
+
 TEST(Errors, BytesThatAreNotUtf8AreRefused) {
   EXPECT_EQ(Render("a\xFF").error().message, "the template is not UTF-8");
   nlohmann::ordered_json context = {{"x", "\xC3"}};

@@ -403,8 +403,10 @@ class Lexer {
     const std::string_view hex = body.substr(*i + 2, digits);
     const auto read = std::from_chars(hex.data(), hex.data() + hex.size(), value, 16);
     if (hex.size() < digits || read.ec != std::errc() || read.ptr != hex.data() + hex.size()) {
+      // Quoted up to its last digit: what follows may be cut in the middle of a character.
+      const auto read_digits = static_cast<std::size_t>(read.ptr - hex.data());
       return Fail(Invalid("a truncated escape '{}' in a string; it needs {} hexadecimal digits",
-                          body.substr(*i, 2 + hex.size()), digits));
+                          body.substr(*i, 2 + read_digits), digits));
     }
     if (value > 0x10FFFF || (value >= 0xD800 && value <= 0xDFFF)) {
       return Fail(
