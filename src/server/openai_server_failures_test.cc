@@ -25,7 +25,8 @@ TEST_F(OpenAiServerTest, ADisconnectCancelsEverySequenceAtOnce) {
     ASSERT_TRUE(WaitUntil([&] { return service_->live() == 3; }));
     service_->Step();
     answer->Leave();
-    EXPECT_EQ(service_->cancel_calls(), 3u);
+    // The last id may still be on its way from Submit to the answer, which then cancels it itself.
+    ASSERT_TRUE(WaitUntil([&] { return service_->cancel_calls() >= 3; }));
     service_->Step();
     service_->Step();
     EXPECT_EQ(service_->live(), 0u);
@@ -34,14 +35,19 @@ TEST_F(OpenAiServerTest, ADisconnectCancelsEverySequenceAtOnce) {
 
 TEST_F(OpenAiServerTest, AReaderThatFallsBehindIsCancelled) {
   Use(FixedScript({'x'}));
-  auto answer = CapturedAnswer::Create({.max_pending_bytes = 2000});
+  // The unsent head alone is above the limit, so the first text is refused however tokens are
+  // gathered into writes.
+  auto answer = CapturedAnswer::Create({.max_pending_bytes = 1});
   net::HttpRequest request;
   request.method = "POST";
   request.path = "/v1/completions";
   request.body = R"({"prompt":"p","max_tokens":190,"stream":true})";
   server_->Handle(std::move(request), answer->TakeResponder());
   ASSERT_TRUE(WaitUntil([&] { return service_->live() == 1; }));
-  ASSERT_TRUE(WaitUntil([&] { return !service_->Step() || service_->cancel_calls() > 0; }));
+  service_->Step();
+  ASSERT_TRUE(WaitUntil([&] { return service_->cancel_calls() > 0; }));
+  service_->Step();
+  EXPECT_EQ(service_->live(), 0u);
   EXPECT_EQ(service_->cancel_calls(), 1u);
   EXPECT_TRUE(answer->Wait());
   EXPECT_TRUE(answer->is_cut());
