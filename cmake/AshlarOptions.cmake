@@ -22,11 +22,6 @@ if(ASHLAR_SANITIZE)
   target_compile_options(ashlar_flags INTERFACE
     -fsanitize=${ASHLAR_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_link_options(ashlar_flags INTERFACE -fsanitize=${ASHLAR_SANITIZE})
-  # GCC 12 calls variables uninitialised that are not, once the sanitizers' code stands between; the
-  # release build keeps the warning.
-  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    target_compile_options(ashlar_flags INTERFACE -Wno-maybe-uninitialized)
-  endif()
 endif()
 if(ASHLAR_FUZZ)
   if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")

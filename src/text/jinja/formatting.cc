@@ -45,8 +45,10 @@ std::string Grouped(const std::string& digits, char separator) {
 std::string IntegerDigits(Int value, const FieldSpec& spec) {
   const char type = spec.type;
   using Unsigned = unsigned __int128;
-  Unsigned rest =
-      value < 0 ? Unsigned{0} - static_cast<Unsigned>(value) : static_cast<Unsigned>(value);
+  auto rest = static_cast<Unsigned>(value);
+  if (value < 0) {  // not a conditional expression: with UBSan, GCC 12 leaves one of 128 bits unset
+    rest = Unsigned{0} - rest;
+  }
   const char lower = static_cast<char>(type | 0x20);
   const unsigned base = lower == 'x' ? 16 : lower == 'o' ? 8 : lower == 'b' ? 2 : 10;
   std::string digits;
