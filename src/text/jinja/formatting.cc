@@ -45,16 +45,15 @@ std::string Grouped(const std::string& digits, char separator) {
 std::string IntegerDigits(Int value, const FieldSpec& spec) {
   const char type = spec.type;
   using Unsigned = unsigned __int128;
-  auto rest = static_cast<Unsigned>(value);
-  if (value < 0) {  // not a conditional expression: with UBSan, GCC 12 leaves one of 128 bits unset
-    rest = Unsigned{0} - rest;
-  }
+  Unsigned rest =
+      value < 0 ? Unsigned{0} - static_cast<Unsigned>(value) : static_cast<Unsigned>(value);
   const char lower = static_cast<char>(type | 0x20);
   const unsigned base = lower == 'x' ? 16 : lower == 'o' ? 8 : lower == 'b' ? 2 : 10;
+  // A name of its own: GCC 12 with UBSan indexes a conditional string by an uninitialised value.
+  const std::string_view alphabet = type == 'X' ? "0123456789ABCDEF" : "0123456789abcdef";
   std::string digits;
   do {
-    digits +=
-        (type == 'X' ? "0123456789ABCDEF" : "0123456789abcdef")[static_cast<unsigned>(rest % base)];
+    digits += alphabet[static_cast<unsigned>(rest % base)];
     rest /= base;
   } while (rest != 0);
   std::reverse(digits.begin(), digits.end());
