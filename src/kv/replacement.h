@@ -12,12 +12,21 @@
 // Two rules hold for every policy:
 //   - only an idle block is a victim;
 //   - tails leave before heads: a block with children (blocks that continue its prefix) is never a
-//     victim. One whose turn comes while it has children is set aside; it is the next victim once
-//     its last child has gone.
+//     victim. One whose turn comes while it has children is set aside; once its last child has gone
+//     it is due: it leaves before all whose turn has not come, the longest due first.
 // Blocks of a released sequence become idle tail first, so that under lru the rule costs nothing.
 //
-// Everything is O(1) amortised per call (a call may set several blocks aside, each at most once per
-// idle period); nothing allocates after construction.
+// A block in use keeps its place in the order of fifo, s3fifo and sieve, and may have its turn
+// there: under fifo it is due as soon as it is idle, under sieve it lines up again behind the hand,
+// under s3fifo at the end of its list. The other policies place a block anew when it becomes idle.
+//
+// Whoever drops the block that Victim() last offered has *replaced* it: s3fifo remembers its
+// content, cost-aware lets all others age. Dropping any other block teaches a queue nothing.
+//
+// Everything is O(1) amortised per call (a search for a victim may set several blocks aside or pass
+// them, which an earlier OnIdle or OnUse of each has paid for); nothing allocates after
+// construction. A record takes 32 bytes, s3fifo's memory 16 to 32 bytes a block, a queue less than
+// 512 bytes.
 //
 // Thread: the owner's only.
 #pragma once
@@ -27,7 +36,6 @@
 #include <memory>
 #include <optional>
 #include <string_view>
-#include <vector>
 
 #include "base/result.h"
 #include "kv/ids.h"
@@ -55,11 +63,14 @@ std::string_view NameOf(ReplacementKind kind);
 Result<ReplacementKind> ParseReplacementKind(std::string_view name);
 
 struct BlockTraits {
-  std::uint64_t content = 0;       // a hash of the block's whole prefix, its own tokens included
+  // A hash of all that makes the block's bytes what they are: scope, lane group, and the tokens of
+  // the whole prefix, its own included. s3fifo knows by it what returns, in any queue of the cache.
+  std::uint64_t content = 0;
   std::uint32_t depth_tokens = 0;  // tokens before the block: what a miss recomputes attends to
 };
 
-// What the queues of one cache share: one record per block, and s3fifo's memory of what left.
+// What the queues of one cache share: one record per block, and s3fifo's memory of what left last,
+// for as many departures as there are blocks.
 class ReplacementRecords;
 struct ReplacementRecordsDelete {
   void operator()(ReplacementRecords* records) const;
@@ -73,15 +84,18 @@ class ReplacementQueue {
  public:
   virtual ~ReplacementQueue() = default;
 
-  // The block became idle. Precondition: not idle; in no other queue.
+  // The block became idle. Precondition: not idle; in no other queue; the traits are those of the
+  // last time unless the block was dropped since.
   virtual void OnIdle(BlockId block, const BlockTraits& traits) = 0;
   // An idle block of this queue is read again: no victim until OnIdle. Counts as a hit.
   virtual void OnUse(BlockId block) = 0;
   // The block leaves this queue for good, idle or in use: it was replaced, invalidated or handed to
   // another queue. Precondition: known to this queue (OnIdle was called since the last OnDrop).
+  // Handed to another queue in use, the block is new to that one when it becomes idle.
   virtual void OnDrop(BlockId block) = 0;
   // The block has children from now on; it has none any more. For blocks in any state, also ones
-  // this queue does not know yet: the record outlives OnDrop until the children are gone.
+  // that no queue knows (then any queue may be told): the record outlives OnDrop until the children
+  // are gone. Precondition: known to no other queue; the two calls alternate.
   virtual void OnFirstChild(BlockId block) = 0;
   virtual void OnLastChildGone(BlockId block) = 0;
 
@@ -96,7 +110,8 @@ class ReplacementQueue {
   virtual void CheckInvariants() const = 0;
 };
 
-// `records` must outlive the queue.
+// `records` must outlive the queue. Blocks the queue still knows when it is destroyed can enter no
+// other: drop them first, unless the records end as well.
 std::unique_ptr<ReplacementQueue> MakeReplacementQueue(ReplacementKind kind,
                                                        ReplacementRecords& records);
 
