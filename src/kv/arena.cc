@@ -37,6 +37,20 @@ Result<Arena> Arena::Create(std::size_t bytes) {
   return Arena(static_cast<std::byte*>(data), bytes);
 }
 
+Result<Arena> Arena::CreateWithoutBytes(std::size_t bytes) {
+  if (bytes == 0) return MakeError(ErrorCode::kInvalidArgument, "a KV arena of 0 bytes");
+  return Arena(nullptr, bytes);
+}
+
+void Arena::Discard(std::size_t offset, std::size_t bytes) {
+  if (data_ == nullptr) return;
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  const std::size_t first = (offset + page - 1) / page * page;
+  const std::size_t end = (offset + bytes) / page * page;
+  // A wish, too: pages that stay cost memory and harm nothing.
+  if (first < end) (void)madvise(data_ + first, end - first, MADV_DONTNEED);
+}
+
 Arena::Arena(Arena&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
 

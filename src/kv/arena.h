@@ -15,6 +15,9 @@ class Arena {
   // Errors: kResourceExhausted when `bytes` are more than the machine's memory or the system
   // refuses them, kInvalidArgument for 0.
   static Result<Arena> Create(std::size_t bytes);
+  // A range that cannot be read or written and takes no memory: for a simulator, which needs the
+  // cache's decisions and not its bytes, and for engines whose bytes live elsewhere.
+  static Result<Arena> CreateWithoutBytes(std::size_t bytes);
 
   Arena(Arena&& other) noexcept;
   Arena& operator=(Arena&& other) noexcept;
@@ -22,8 +25,13 @@ class Arena {
   Arena& operator=(const Arena&) = delete;
   ~Arena();
 
+  // Null without bytes.
   std::byte* data() const { return data_; }
   std::size_t bytes() const { return bytes_; }
+
+  // Gives the memory of [offset, offset + bytes) back to the system, as far as its pages allow. The
+  // bytes read as anything until written again.
+  void Discard(std::size_t offset, std::size_t bytes);
 
  private:
   Arena(std::byte* data, std::size_t bytes) : data_(data), bytes_(bytes) {}

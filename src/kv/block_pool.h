@@ -1,106 +1,187 @@
-// Owns the arena and says which of its blocks are whose.
+// Says which block is in which state, for whom, and what memory is promised.
 //
-//            Take              Seal
-//   Free ----------->  Open ----------->  Sealed
-//     ^                  |                   |
-//     +------------------+-------------------+
-//                     Release
+//           Take                Seal                   Unpin (last)
+//   Free ---------->  Open  ------------->  Shared  ----------------->  Idle
+//     ^                |                    (pins >= 1) <--------------  (pins = 0)
+//     |                | Free                   |            Revive       |
+//     +----------------+------------------------+-------------------------+
+//                                Free (not worth keeping, or replaced)
 //
-//   Free    nobody's; its bytes mean nothing.
-//   Open    being filled by the one sequence that took it.
-//   Sealed  full and immutable until released.
+//   Free     nobody's; its bytes mean nothing.
+//   Open     being filled. One writer; after a fork several readers, and the writer copies first.
+//   Shared   sealed: immutable, pinned by one or more sequences and leases.
+//   Idle     sealed, nobody reads it, the prefix index still knows it. Only idle blocks may be
+//            replaced.
 //
-// Memory is promised before it is used: a Reservation is the right to take so many blocks, and the
-// sum of what is promised and what is taken never exceeds the capacity. So an admitted sequence
-// that reserved for its whole length can always go on. All operations are O(1) and allocate
-// nothing, except the constructor and CheckInvariants.
+// Memory is promised before it is used. A block is *live* when it is open, shared or promised. The
+// pool accepts a promise only when every group's live blocks fit into whole pages together, so what
+// is promised can always be taken: idle blocks make room, and blocks move to empty pages.
 //
-// Thread: the engine's only. The pool must outlive its reservations and tables.
+// Accounts. Every block is charged to one account: the one that took it, and when an idle block is
+// revived, the one that revives it. An account may have a floor (memory that live blocks of others
+// never take, and whose idle blocks others never replace) and a ceiling (bytes it never exceeds).
+//
+// The pool decides nothing: who is replaced is the cache's business. All operations are O(1)
+// (promises O(groups)); nothing allocates after Create.
+//
+// Thread: the owner's only.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
+#include <span>
+#include <string>
 #include <vector>
 
-#include "base/ids.h"
 #include "base/result.h"
-#include "kv/arena.h"
+#include "kv/block_store.h"
+#include "kv/ids.h"
 #include "kv/layout.h"
 
 namespace ashlar::kv {
 
-class BlockPool;
+enum class BlockState : std::uint8_t { kFree, kOpen, kShared, kIdle };
+inline constexpr std::size_t kBlockStates = 4;
+std::string_view NameOf(BlockState state);  // "free", "open", "shared", "idle"
 
-// The move-only right to take blocks later; what is left of it returns to the pool on destruction.
-class Reservation {
- public:
-  Reservation() = default;
-  Reservation(Reservation&& other) noexcept;
-  Reservation& operator=(Reservation&& other) noexcept;
-  Reservation(const Reservation&) = delete;
-  Reservation& operator=(const Reservation&) = delete;
-  ~Reservation();
+inline constexpr std::size_t kMaxAccounts = 256;
 
-  std::uint64_t blocks() const { return blocks_; }
+struct AccountLimits {
+  std::string name;
+  std::uint64_t floor_bytes = 0;
+  std::uint64_t ceiling_bytes = std::numeric_limits<std::uint64_t>::max();
+};
 
- private:
-  friend class BlockPool;
-  Reservation(BlockPool* pool, std::uint64_t blocks) : pool_(pool), blocks_(blocks) {}
-  void Return();
-
-  BlockPool* pool_ = nullptr;
-  std::uint64_t blocks_ = 0;
+struct BlockPoolOptions {
+  BlockStoreOptions store;
+  std::vector<AccountLimits> accounts;  // ids 1, 2, ...; 0 is everybody else, without limits
 };
 
 class BlockPool {
  public:
-  // As many whole blocks as fit into `memory_bytes`. Errors: kInvalidArgument when not even one
-  // fits (with the size that would do), kResourceExhausted from the system.
-  static Result<BlockPool> Create(const KvLayout& layout, std::uint64_t memory_bytes);
+  // Errors: as BlockStore::Create; kInvalidArgument for limits that contradict each other or floors
+  // that are more than the memory.
+  static Result<BlockPool> Create(const KvLayout& layout, const BlockPoolOptions& options);
 
-  // Moving is for construction: no reservation or table may exist yet.
-  BlockPool(BlockPool&&) = default;
+  BlockStore& store() { return store_; }
+  const BlockStore& store() const { return store_; }
 
-  const KvLayout& layout() const { return layout_; }
-  std::uint64_t capacity() const { return states_.size(); }
-  std::uint64_t taken() const { return taken_; }
-  std::uint64_t reserved() const { return reserved_; }
-  // Blocks that may still be promised.
-  std::uint64_t available() const { return capacity() - taken_ - reserved_; }
-  std::uint64_t bytes_reserved() const { return arena_.bytes(); }
-  std::uint64_t bytes_used() const { return taken_ * layout_.block_bytes(); }
+  // Promises `blocks[g]` blocks of every group g to the account. False, and nothing changed, when
+  // they do not fit beside what is live, or above the account's ceiling.
+  [[nodiscard]] bool Promise(AccountId account, std::span<const std::uint64_t> blocks);
+  [[nodiscard]] bool PromiseOne(AccountId account, std::uint32_t group);
+  // Takes promises back. Precondition: they were given and not used.
+  void Unpromise(AccountId account, std::uint32_t group, std::uint64_t blocks);
+  // Whether Promise would be accepted.
+  bool Fits(AccountId account, std::span<const std::uint64_t> blocks) const;
+  // Whether it could ever be, with nothing else live.
+  bool CouldEverFit(AccountId account, std::span<const std::uint64_t> blocks) const;
 
-  // nullopt (and nothing changed) when fewer than `blocks` are available. Zero blocks is a valid
-  // promise.
-  std::optional<Reservation> Reserve(std::uint64_t blocks);
+  // Uses one promise of the account: an open block with one pin, charged to it. nullopt when the
+  // store has no place: replace or move something and try again.
+  [[nodiscard]] std::optional<BlockId> TakePromised(AccountId account, std::uint32_t group);
 
-  // Turns one promised block into an open one. Precondition: reservation.blocks() > 0, of this
-  // pool.
-  BlockId Take(Reservation& reservation);
-  // Precondition: the block is open.
-  void Seal(BlockId block);
-  // Precondition: the block is open or sealed.
-  void Release(BlockId block);
+  // One more reader. In a group with a window it uses one promise of the account: there a pin is
+  // what is paid for, not the block, so that a sequence whose window moves on can always have its
+  // promise back, whoever else still reads the block. Precondition: open or shared.
+  void Pin(BlockId block, AccountId account);
+  // The pins left. At 0 the caller must call MakeIdle or Free.
+  [[nodiscard]] std::uint32_t Unpin(BlockId block, AccountId account);
+  void Seal(BlockId block);  // open -> shared
+  // Shared without pins -> idle.
+  void MakeIdle(BlockId block);
+  // Idle -> shared with one pin, charged to `account`; uses one promise of it.
+  void Revive(BlockId block, AccountId account);
+  // Any state, no pins -> free.
+  void Free(BlockId block);
 
-  // The block's bytes, layout().block_bytes() of them. Precondition: not free.
-  std::byte* Data(BlockId block) const;
+  BlockState state(BlockId block) const { return blocks_[block.value()].state; }
+  std::uint32_t pins(BlockId block) const { return blocks_[block.value()].pins; }
+  AccountId account(BlockId block) const { return blocks_[block.value()].account; }
+  std::uint32_t group(BlockId block) const { return blocks_[block.value()].group; }
+  // The node of the prefix index that knows it, kNoNode for none. The pool only keeps it.
+  NodeId node(BlockId block) const { return blocks_[block.value()].node; }
+  void SetNode(BlockId block, NodeId node) { blocks_[block.value()].node = node; }
+  std::uint8_t level(BlockId block) const { return blocks_[block.value()].level; }
+  void SetLevel(BlockId block, std::uint8_t level) { blocks_[block.value()].level = level; }
 
-  // Recounts everything from scratch and CHECKs that the counters agree. O(capacity).
+  std::size_t accounts() const { return accounts_.size(); }
+  std::size_t groups() const { return groups_.size(); }
+  const AccountLimits& limits(AccountId account) const { return accounts_[account.value()].limits; }
+  // Bytes of all blocks charged to the account; of the live ones, promises included.
+  std::uint64_t held_bytes(AccountId account) const {
+    return accounts_[account.value()].held_bytes;
+  }
+  std::uint64_t live_bytes(AccountId account) const {
+    return accounts_[account.value()].live_bytes;
+  }
+  bool is_above_floor(AccountId account) const {
+    return held_bytes(account) > limits(account).floor_bytes;
+  }
+  // Blocks by account, group and state (not kFree: free blocks are nobody's).
+  std::uint64_t count(AccountId account, std::uint32_t group, BlockState state) const {
+    return counts_[CountIndex(account, group, state)];
+  }
+  std::uint64_t promised(std::uint32_t group) const { return groups_[group].promised; }
+  // Open and shared blocks; in a group with a window, their pins.
+  std::uint64_t pinned(std::uint32_t group) const { return groups_[group].pinned; }
+  // Pages that live blocks and unmet floors need at the most.
+  std::uint64_t live_pages() const { return live_pages_ + unmet_pages_; }
+
+  // The smallest cap that keeps every promise and floor.
+  std::uint64_t min_memory_bytes() const { return live_pages() * store_.page_bytes(); }
+
   void CheckInvariants() const;
 
  private:
-  friend class Reservation;
-  enum class State : std::uint8_t { kFree, kOpen, kSealed };
+  struct Block {
+    std::uint32_t pins = 0;
+    NodeId node = kNoNode;
+    AccountId account;
+    std::uint16_t group = 0;
+    BlockState state = BlockState::kFree;
+    std::uint8_t level = 0;
+  };
+  struct Group {
+    std::uint64_t block_bytes = 0;
+    std::uint64_t per_page = 0;
+    std::uint64_t pinned = 0;
+    std::uint64_t promised = 0;
+    bool has_window = false;
 
-  BlockPool(const KvLayout& layout, Arena arena, std::uint64_t blocks);
+    std::uint64_t pages(std::uint64_t more = 0) const {
+      return (pinned + promised + more + per_page - 1) / per_page;
+    }
+  };
+  struct Account {
+    AccountLimits limits;
+    std::uint64_t held_bytes = 0;
+    std::uint64_t live_bytes = 0;
+    std::uint64_t unmet_pages = 0;
+  };
 
-  KvLayout layout_;
-  Arena arena_;
-  std::vector<State> states_;   // by block id
-  std::vector<BlockId> free_;   // a stack: the block freed last is warm in cache and is taken first
-  std::uint64_t taken_ = 0;     // open or sealed
-  std::uint64_t reserved_ = 0;  // promised, not taken
+  BlockPool(const KvLayout& layout, BlockStore store, const BlockPoolOptions& options);
+
+  std::size_t CountIndex(AccountId account, std::uint32_t group, BlockState state) const {
+    return (account.value() * groups_.size() + group) * kBlockStates +
+           static_cast<std::size_t>(state);
+  }
+  void Recount(const Block& block, BlockState from, BlockState to);
+  void AddLive(AccountId account, std::uint32_t group, std::int64_t blocks);
+  void EndLive(AccountId account, std::uint32_t group);
+  std::uint64_t UnmetPages(const AccountLimits& limits, std::uint64_t live_bytes) const;
+
+  BlockStore store_;
+  std::vector<Block> blocks_;
+  std::vector<Group> groups_;
+  std::vector<Account> accounts_;
+  std::vector<std::uint64_t> counts_;
+  std::uint64_t live_pages_ = 0;
+  std::uint64_t unmet_pages_ = 0;
+  std::uint64_t usable_page_bytes_ = 0;  // of a page, for the group that wastes most
 };
 
 }  // namespace ashlar::kv

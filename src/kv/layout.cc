@@ -1,38 +1,201 @@
 #include "kv/layout.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <bit>
+#include <string_view>
+#include <unordered_set>
+#include <utility>
+
+#include "base/check.h"
 
 namespace ashlar::kv {
 namespace {
 
-Error Bad(std::string_view field, std::uint64_t value, std::string_view right) {
-  return MakeError(ErrorCode::kInvalidArgument, "KV layout: {} is {}; it must be {}", field, value,
-                   right);
+constexpr std::uint32_t kMaxDim = 1024;
+constexpr std::size_t kMaxNameBytes = 64;
+
+Error Bad(const LaneGroupSpec& group, std::string_view field, std::uint64_t value,
+          std::string_view right) {
+  return MakeError(ErrorCode::kInvalidArgument, "KV layout: group '{}': {} is {}; it must be {}",
+                   group.name, field, value, right);
+}
+
+bool IsRaw(DType codec) {
+  return codec == DType::kF32 || codec == DType::kF16 || codec == DType::kBF16;
+}
+
+Status Validate(const LaneGroupSpec& group) {
+  if (group.name.empty() || group.name.size() > kMaxNameBytes) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "KV layout: a group's name has {} characters; it must have 1 to {}",
+                     group.name.size(), kMaxNameBytes);
+  }
+  if (group.lanes.empty() || group.lanes.size() > kMaxLanes) {
+    return Bad(group, "the number of lanes (layers times kv heads)", group.lanes.size(),
+               "1 to 65536");
+  }
+  if (group.key_dim == 0 || group.key_dim % 8 != 0 || group.key_dim > kMaxDim) {
+    return Bad(group, "key dim", group.key_dim, "a multiple of 8 up to 1024");
+  }
+  if (group.value_dim % 8 != 0 || group.value_dim > kMaxDim) {
+    return Bad(group, "value dim", group.value_dim, "a multiple of 8 up to 1024, or 0");
+  }
+  for (const DType codec : {group.key_codec, group.value_codec}) {
+    if (!IsRaw(codec)) {
+      return MakeError(ErrorCode::kInvalidArgument,
+                       "KV layout: group '{}': codec {} is not one of f32, f16, bf16", group.name,
+                       NameOf(codec));
+    }
+  }
+  if (group.sinks > 0 && group.window == 0) {
+    return Bad(group, "sinks", group.sinks, "0 without a window: every token stays then");
+  }
+  return {};
 }
 
 }  // namespace
 
-Result<KvLayout> KvLayout::Create(const LaneGroupSpec& spec) {
-  if (spec.layers == 0 || spec.layers > 4096) return Bad("layers", spec.layers, "1 to 4096");
-  if (spec.kv_heads == 0 || spec.kv_heads > 4096)
-    return Bad("kv heads", spec.kv_heads, "1 to 4096");
-  if (spec.head_dim == 0 || spec.head_dim % 8 != 0 || spec.head_dim > 512) {
-    return Bad("head dim", spec.head_dim, "a multiple of 8 up to 512");
+std::vector<LaneId> LanesOf(std::span<const std::uint32_t> layers, std::uint32_t kv_heads,
+                            std::uint32_t model) {
+  std::vector<LaneId> lanes;
+  lanes.reserve(layers.size() * kv_heads);
+  for (const std::uint32_t layer : layers) {
+    for (std::uint32_t head = 0; head < kv_heads; ++head) {
+      lanes.push_back({.model = model, .layer = layer, .head = head});
+    }
   }
-  if (!std::has_single_bit(spec.block_tokens) || spec.block_tokens < 16 ||
-      spec.block_tokens > 256) {
-    return Bad("block tokens", spec.block_tokens, "16, 32, 64, 128 or 256");
-  }
-  if (spec.codec != DType::kF32 && spec.codec != DType::kF16 && spec.codec != DType::kBF16) {
-    return MakeError(ErrorCode::kInvalidArgument,
-                     "KV layout: codec {} is not one of f32, f16, bf16", NameOf(spec.codec));
-  }
-  return KvLayout(spec);
+  return lanes;
 }
 
-KvLayout::KvLayout(const LaneGroupSpec& spec) : spec_(spec) {
-  tile_bytes_ = std::size_t{spec.head_dim} * spec.block_tokens * InfoOf(spec.codec).block_bytes;
-  block_bytes_ = 2 * tile_bytes_ * spec.layers * spec.kv_heads;
+std::vector<LaneId> LanesOfAllLayers(std::uint32_t layers, std::uint32_t kv_heads,
+                                     std::uint32_t model) {
+  std::vector<std::uint32_t> all(layers);
+  for (std::uint32_t layer = 0; layer < layers; ++layer) all[layer] = layer;
+  return LanesOf(all, kv_heads, model);
+}
+
+LaneGroup::LaneGroup(LaneGroupSpec spec, std::uint32_t block_tokens)
+    : spec_(std::move(spec)),
+      block_tokens_(block_tokens),
+      key_tile_bytes_(std::size_t{spec_.key_dim} * block_tokens *
+                      InfoOf(spec_.key_codec).block_bytes),
+      value_tile_bytes_(std::size_t{spec_.value_dim} * block_tokens *
+                        InfoOf(spec_.value_codec).block_bytes),
+      block_bytes_((key_tile_bytes_ + value_tile_bytes_) * spec_.lanes.size()),
+      sink_blocks_((spec_.sinks + block_tokens - 1) / block_tokens) {}
+
+std::uint64_t LaneGroup::FirstLiveBlock(std::uint64_t position) const {
+  if (!has_window() || position < spec_.window) return 0;
+  return (position - spec_.window + 1) / block_tokens_;
+}
+
+std::uint64_t LaneGroup::BlocksHeld(std::uint64_t position, std::uint64_t count) const {
+  const std::uint64_t end = (position + count + block_tokens_ - 1) / block_tokens_;
+  const std::uint64_t first = FirstLiveBlock(position);
+  return first <= sink_blocks_ ? end : sink_blocks_ + (end - first);
+}
+
+std::uint64_t LaneGroup::PeakBlocks(std::uint64_t tokens, std::uint64_t chunk) const {
+  const std::uint64_t all = (tokens + block_tokens_ - 1) / block_tokens_;
+  if (!has_window() || tokens == 0) return all;
+  // A piece of c tokens reads and writes the window - 1 + c tokens that end with it. They touch the
+  // most blocks when the first of them is the last of its block; every such alignment occurs.
+  const std::uint64_t span = spec_.window - 1 + std::min(chunk, tokens);
+  const std::uint64_t most = span <= 1 ? 1 : (span - 2) / block_tokens_ + 2;
+  return std::min(all, sink_blocks_ + most);
+}
+
+Result<KvLayout> KvLayout::Create(KvLayoutSpec spec) {
+  if (!std::has_single_bit(spec.block_tokens) || spec.block_tokens < 16 ||
+      spec.block_tokens > 256) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "KV layout: block tokens is {}; it must be 16, 32, 64, 128 or 256",
+                     spec.block_tokens);
+  }
+  if (spec.groups.empty() || spec.groups.size() > kMaxGroups) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "KV layout: the number of lane groups is {}; it must be 1 to {}",
+                     spec.groups.size(), kMaxGroups);
+  }
+  std::vector<LaneGroup> groups;
+  groups.reserve(spec.groups.size());
+  std::unordered_set<std::string_view> names;
+  for (const LaneGroupSpec& group : spec.groups) {
+    ASHLAR_TRY(Validate(group));
+    if (!names.insert(group.name).second) {
+      return MakeError(ErrorCode::kInvalidArgument, "KV layout: two groups are named '{}'",
+                       group.name);
+    }
+    groups.push_back(LaneGroup(group, spec.block_tokens));
+  }
+  KvLayout layout(std::move(spec), std::move(groups));
+  for (std::uint32_t g = 0; g < layout.groups_.size(); ++g) {
+    const LaneGroup& group = layout.groups_[g];
+    std::size_t offset = 0;
+    for (const LaneId& lane : group.spec().lanes) {
+      const LanePlace place = {
+          .group = g, .key_offset = offset, .value_offset = offset + group.key_tile_bytes()};
+      if (!layout.places_.emplace(lane, place).second) {
+        return MakeError(ErrorCode::kInvalidArgument,
+                         "KV layout: group '{}': model {} layer {} kv head {} is in another group, "
+                         "or twice in this one",
+                         group.name(), lane.model, lane.layer, lane.head);
+      }
+      offset += group.key_tile_bytes() + group.value_tile_bytes();
+    }
+  }
+  for (const SharedLayer& shared : layout.spec_.shared_layers) {
+    const LaneId source{.model = shared.model, .layer = shared.source_layer, .head = 0};
+    if (!layout.places_.contains(source)) {
+      return MakeError(ErrorCode::kInvalidArgument,
+                       "KV layout: layer {} shares the KV of layer {}, which has none of its own",
+                       shared.layer, shared.source_layer);
+    }
+    for (std::uint32_t head = 0;; ++head) {
+      const auto place = layout.places_.find({shared.model, shared.source_layer, head});
+      if (place == layout.places_.end()) break;
+      if (!layout.places_.emplace(LaneId{shared.model, shared.layer, head}, place->second).second) {
+        return MakeError(ErrorCode::kInvalidArgument,
+                         "KV layout: layer {} shares the KV of layer {} and has lanes of its own",
+                         shared.layer, shared.source_layer);
+      }
+    }
+  }
+  return layout;
+}
+
+KvLayout::KvLayout(KvLayoutSpec spec, std::vector<LaneGroup> groups)
+    : spec_(std::move(spec)), groups_(std::move(groups)) {}
+
+std::optional<LanePlace> KvLayout::Find(LaneId lane) const {
+  const auto place = places_.find(lane);
+  if (place == places_.end()) return std::nullopt;
+  return place->second;
+}
+
+std::size_t KvLayout::bytes_per_token() const {
+  std::size_t bytes = 0;
+  for (const LaneGroup& group : groups_) bytes += group.bytes_per_token();
+  return bytes;
+}
+
+std::string KvLayout::Fingerprint() const {
+  std::string text = fmt::format("{}", spec_.block_tokens);
+  for (const LaneGroup& group : groups_) {
+    const LaneGroupSpec& spec = group.spec();
+    text += fmt::format(";{}x{}+{},{}/{},w{}+{}{}:", spec.lanes.size(), spec.key_dim,
+                        spec.value_dim, NameOf(spec.key_codec), NameOf(spec.value_codec),
+                        spec.window, spec.sinks, spec.shares_tokens ? "" : ",sealed");
+    for (const LaneId& lane : spec.lanes) {
+      text += fmt::format("{}.{}.{},", lane.model, lane.layer, lane.head);
+    }
+  }
+  for (const SharedLayer& shared : spec_.shared_layers) {
+    text += fmt::format(";{}.{}<{}", shared.model, shared.layer, shared.source_layer);
+  }
+  return text;
 }
 
 }  // namespace ashlar::kv

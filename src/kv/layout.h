@@ -1,65 +1,183 @@
-// Where every key and value of a block lies.
+// Where every key and value of a block lies, and how many blocks a sequence needs.
 //
-// A lane is one (layer, kv head). A lane group is the lanes that share one block table; here it is
-// all lanes of the model. A block holds `block_tokens` consecutive tokens of every lane of its
-// group, and the lanes' bytes lie together:
+// A lane is one (layer, kv head) of one model. A lane group is the lanes that share one block
+// table, one lifetime rule and one codec; what differs between attention kinds is in its
+// descriptor, never in code:
 //
-//   block:  lane (layer 0, head 0) | lane (layer 0, head 1) | ... | lane (layer L-1, head H-1)
-//   lane:   K tile [head_dim][block_tokens] | V tile [block_tokens][head_dim]
+//   MHA, GQA, MQA     one group, kv_heads lanes a layer
+//   MLA               one lane a layer: key_dim = latent + rope part, value_dim = 0 (V is read from
+//   K) sliding window    a group with window > 0; with sinks, sinks > 0 too hybrid models several
+//   groups, full and sliding shared KV         SharedLayer: a layer that reads another layer's
+//   lanes has none of its own selective, DuoAttention, PyramidKV   groups of any layers and heads,
+//   one group a layer if wanted draft model       lanes with model = 1
+//
+// A block holds `block_tokens` consecutive slots of every lane of its group, and the lanes' bytes
+// lie together, in the order of the group's list:
+//
+//   block:  lane 0 | lane 1 | ... | lane N-1
+//   lane:   K tile [key_dim][block_tokens] | V tile [block_tokens][value_dim]
+//
+// All groups cut a sequence at the same positions (one block_tokens), whatever their blocks' bytes
+// are: a prefix of whole blocks is whole in every group, so no common multiple is ever needed.
 //
 // Sizes only: the layout never touches the bytes and knows a codec as a number of bits per element.
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
 
 #include "base/dtype.h"
 #include "base/result.h"
 
 namespace ashlar::kv {
 
+// kMaxGroups bounds what is kept per prefix and per sequence.
+inline constexpr std::size_t kMaxGroups = 256;
+inline constexpr std::size_t kMaxLanes = 65'536;
+
+struct LaneId {
+  std::uint32_t model = 0;  // 0: the model itself; others, e.g. a draft model, by number
+  std::uint32_t layer = 0;
+  std::uint32_t head = 0;  // key/value head, not query head
+
+  friend auto operator<=>(const LaneId&, const LaneId&) = default;
+};
+
+// The lanes (layer, head) for all heads of the given layers of a model, layer by layer.
+std::vector<LaneId> LanesOf(std::span<const std::uint32_t> layers, std::uint32_t kv_heads,
+                            std::uint32_t model = 0);
+// The same for layers 0 .. layers - 1.
+std::vector<LaneId> LanesOfAllLayers(std::uint32_t layers, std::uint32_t kv_heads,
+                                     std::uint32_t model = 0);
+
 struct LaneGroupSpec {
-  std::uint32_t layers = 0;
-  std::uint32_t kv_heads = 0;  // per layer: key/value heads, not query heads
-  std::uint32_t head_dim = 0;
-  DType codec = DType::kF16;  // kF32, kF16 or kBF16
+  std::string name = "full";  // for people: unique, 1 to 64 characters
+  std::vector<LaneId> lanes;
+  std::uint32_t key_dim = 0;      // elements of one K row
+  std::uint32_t value_dim = 0;    // of one V row; 0: no V of its own (MLA)
+  DType key_codec = DType::kF16;  // kF32, kF16 or kBF16
+  DType value_codec = DType::kF16;
+  // Lifetime: a query at position p reads the keys of (p - window, p], and of [0, sinks). 0: all.
+  std::uint64_t window = 0;
+  std::uint64_t sinks = 0;  // only with a window
+  // Whether a part of a sealed block can be used. True for raw codecs; a codec that encodes a block
+  // as a whole when it is sealed shares whole blocks only.
+  bool shares_tokens = true;
+};
+
+// A layer whose attention reads the lanes of another layer.
+struct SharedLayer {
+  std::uint32_t model = 0;
+  std::uint32_t layer = 0;
+  std::uint32_t source_layer = 0;
+};
+
+struct KvLayoutSpec {
   std::uint32_t block_tokens = 16;
+  std::vector<LaneGroupSpec> groups;
+  std::vector<SharedLayer> shared_layers = {};
+};
+
+// Block indices [first, end) of one sequence's table.
+struct BlockRange {
+  std::uint64_t first = 0;
+  std::uint64_t end = 0;
+
+  std::uint64_t size() const { return end - first; }
+  friend bool operator==(const BlockRange&, const BlockRange&) = default;
+};
+
+class LaneGroup {
+ public:
+  const LaneGroupSpec& spec() const { return spec_; }
+  const std::string& name() const { return spec_.name; }
+  bool has_window() const { return spec_.window > 0; }
+  bool shares_tokens() const { return spec_.shares_tokens; }
+
+  std::size_t block_tokens() const { return block_tokens_; }
+  // Bytes of one lane's tiles; multiples of 64.
+  std::size_t key_tile_bytes() const { return key_tile_bytes_; }
+  std::size_t value_tile_bytes() const { return value_tile_bytes_; }
+  std::size_t block_bytes() const { return block_bytes_; }
+  // K and V of one token in all lanes of the group: block_bytes / block_tokens exactly.
+  std::size_t bytes_per_token() const { return block_bytes_ / block_tokens_; }
+
+  // Blocks [0, sink_blocks()) hold sinks and are never given back while the sequence lives.
+  std::uint64_t sink_blocks() const { return sink_blocks_; }
+  // Of the blocks before `position`, the sink blocks and those from this one on are what a query at
+  // `position` (or later) still reads.
+  std::uint64_t FirstLiveBlock(std::uint64_t position) const;
+  // Blocks held while the tokens [position, position + count) are computed: exact.
+  std::uint64_t BlocksHeld(std::uint64_t position, std::uint64_t count) const;
+  // The most blocks that are ever held by a sequence of `tokens` stored tokens that is computed in
+  // pieces of at most `chunk` tokens, however they are cut. For a group without a window this is
+  // the number held at the end.
+  std::uint64_t PeakBlocks(std::uint64_t tokens, std::uint64_t chunk) const;
+
+ private:
+  friend class KvLayout;
+  LaneGroup(LaneGroupSpec spec, std::uint32_t block_tokens);
+
+  LaneGroupSpec spec_;
+  std::size_t block_tokens_;
+  std::size_t key_tile_bytes_;
+  std::size_t value_tile_bytes_;
+  std::size_t block_bytes_;
+  std::uint64_t sink_blocks_;
+};
+
+// Where a lane's tiles lie: in every block of the group, at these offsets.
+struct LanePlace {
+  std::uint32_t group = 0;
+  std::size_t key_offset = 0;
+  std::size_t value_offset = 0;
 };
 
 class KvLayout {
  public:
-  // Errors: kInvalidArgument naming the field and what is allowed: block_tokens a power of two from
-  // 16 to 256; head_dim a multiple of 8 up to 512; a raw codec; no zero counts.
-  static Result<KvLayout> Create(const LaneGroupSpec& spec);
+  // Errors: kInvalidArgument naming the group, the field, its value and what is allowed:
+  // block_tokens a power of two from 16 to 256; dims multiples of 8 up to 1024; raw codecs; every
+  // lane in one group only; shared layers that lead to a lane.
+  static Result<KvLayout> Create(KvLayoutSpec spec);
 
-  const LaneGroupSpec& spec() const { return spec_; }
+  const KvLayoutSpec& spec() const { return spec_; }
   std::size_t block_tokens() const { return spec_.block_tokens; }
+  std::span<const LaneGroup> groups() const { return groups_; }
+  const LaneGroup& group(std::size_t index) const { return groups_[index]; }
 
-  // Bytes of one lane's K (or V) tile; multiples of 64.
-  std::size_t tile_bytes() const { return tile_bytes_; }
-  std::size_t block_bytes() const { return block_bytes_; }
-  // K and V of one token in all lanes: block_bytes / block_tokens exactly.
-  std::size_t bytes_per_token() const { return block_bytes_ / spec_.block_tokens; }
+  // nullopt when the layer has no lane for this head (it keeps no KV). Shared layers lead to their
+  // source's lane.
+  std::optional<LanePlace> Find(LaneId lane) const;
 
-  // Offsets inside a block. Precondition: layer < layers, head < kv_heads.
-  std::size_t KeyTileOffset(std::size_t layer, std::size_t head) const {
-    return (layer * spec_.kv_heads + head) * 2 * tile_bytes_;
-  }
-  std::size_t ValueTileOffset(std::size_t layer, std::size_t head) const {
-    return KeyTileOffset(layer, head) + tile_bytes_;
-  }
+  // K and V of one token in all groups, windows not counted.
+  std::size_t bytes_per_token() const;
 
-  // Blocks that `tokens` tokens of one sequence need.
+  // Blocks that `tokens` consecutive tokens from position 0 fill or begin, in a group that keeps
+  // all.
   std::uint64_t BlocksNeeded(std::uint64_t tokens) const {
     return (tokens + spec_.block_tokens - 1) / spec_.block_tokens;
   }
 
- private:
-  explicit KvLayout(const LaneGroupSpec& spec);
+  // Names everything that decides what a block's bytes mean ("16;full:30x3..."): part of a scope.
+  std::string Fingerprint() const;
 
-  LaneGroupSpec spec_;
-  std::size_t tile_bytes_ = 0;
-  std::size_t block_bytes_ = 0;
+ private:
+  KvLayout(KvLayoutSpec spec, std::vector<LaneGroup> groups);
+
+  KvLayoutSpec spec_;
+  std::vector<LaneGroup> groups_;
+  struct LaneHash {
+    std::size_t operator()(const LaneId& lane) const {
+      return (std::size_t{lane.model} << 48) ^ (std::size_t{lane.layer} << 24) ^ lane.head;
+    }
+  };
+  std::unordered_map<LaneId, LanePlace, LaneHash> places_;
 };
 
 }  // namespace ashlar::kv

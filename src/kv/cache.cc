@@ -1,0 +1,347 @@
+#include "kv/cache.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+
+namespace ashlar::kv {
+
+Result<std::unique_ptr<KvCache>> KvCache::Create(const KvLayout& layout,
+                                                 const CacheOptions& options, const Clock& clock) {
+  ASHLAR_ASSIGN(std::unique_ptr<CacheCore> core, CacheCore::Create(layout, options, clock));
+  return std::unique_ptr<KvCache>(new KvCache(std::move(core)));
+}
+
+KvCache::KvCache(std::unique_ptr<CacheCore> core) : core_(std::move(core)), matcher_(*core_) {}
+
+KvCache::~KvCache() {
+  pins_.clear();
+  ASHLAR_CHECK(live_sequences_ == 0, "{} sequences outlive their cache", live_sequences_);
+}
+
+// --- Prompts ---
+
+PrefixHashes& KvCache::HashesOf(const Prompt& prompt) {
+  if (prompt.hashes != nullptr) return *prompt.hashes;
+  hashes_.blocks.clear();  // they were another prompt's
+  return hashes_;
+}
+
+LookupReport KvCache::Probe(const Prompt& prompt) {
+  return matcher_.Find(prompt.scope, prompt.digest, prompt.tokens, HashesOf(prompt)).report;
+}
+
+PrefixLease KvCache::Lookup(const Prompt& prompt, AccountId account, LookupReport* report) {
+  core_->UpdateTime();
+  const Match& match = matcher_.Find(prompt.scope, prompt.digest, prompt.tokens, HashesOf(prompt));
+  if (report != nullptr) *report = match.report;
+  return PrefixLease::Take(*core_, match.path, account);
+}
+
+void KvCache::BlocksNeeded(const AdmitOptions& options, std::vector<std::uint64_t>& blocks) const {
+  blocks.resize(core_->groups());
+  for (std::uint32_t g = 0; g < core_->groups(); ++g) {
+    blocks[g] =
+        core_->layout.group(g).PeakBlocks(options.max_tokens, options.chunk + options.max_rollback);
+  }
+}
+
+bool KvCache::CouldEverFit(const AdmitOptions& options) const {
+  std::vector<std::uint64_t> blocks;
+  BlocksNeeded(options, blocks);
+  return core_->pool.CouldEverFit(options.account, blocks);
+}
+
+std::uint64_t KvCache::MaxTokens(std::uint64_t limit, std::uint64_t chunk) const {
+  std::uint64_t fits = 0;
+  for (std::uint64_t above = limit + 1; above - fits > 1;) {
+    const std::uint64_t middle = fits + (above - fits) / 2;
+    (CouldEverFit({.max_tokens = middle, .chunk = chunk}) ? fits : above) = middle;
+  }
+  return fits;
+}
+
+Admission KvCache::Admit(const Prompt& prompt, const AdmitOptions& options) {
+  ASHLAR_CHECK(options.max_tokens >= prompt.tokens.size() && options.chunk > 0,
+               "{} tokens admitted for {} in chunks of {}", prompt.tokens.size(),
+               options.max_tokens, options.chunk);
+  static const Match kNothing{};
+  core_->UpdateTime();
+  PrefixHashes& hashes = HashesOf(prompt);
+  Admission admission;
+  const Match* match = &kNothing;
+  if (options.reuse == Reuse::kOn) {
+    match = &matcher_.Find(prompt.scope, prompt.digest, prompt.tokens, hashes);
+    admission.report = match->report;
+    if (match->report.pending_tokens > 0 && options.on_pending == OnPending::kWait) {
+      admission.status = AdmitStatus::kWait;
+      return admission;
+    }
+  } else {
+    admission.report = {.prompt_tokens = prompt.tokens.size(), .reason = MissReason::kDisabled};
+  }
+  BlocksNeeded(options, needed_);
+  for (const NodeId node : match->path) {
+    for (std::uint32_t g = 0; g < core_->groups(); ++g) {
+      if (core_->layout.group(g).has_window()) continue;
+      if (!core_->needs_promise(core_->index.block(node, g))) --needed_[g];
+    }
+  }
+  if (!core_->pool.Promise(options.account, needed_)) return admission;
+
+  std::unique_ptr<SequenceState> state = NewState();
+  state->max_tokens = options.max_tokens;
+  state->chunk = options.chunk;
+  state->max_rollback = options.max_rollback;
+  state->account = options.account;
+  state->retention = options.retention;
+  for (std::uint32_t g = 0; g < core_->groups(); ++g) state->tables[g].promised = needed_[g];
+  state->tokens.assign(prompt.tokens.begin(), prompt.tokens.end());
+  PinMatch(*state, *match);
+  admission.report.hit_tokens = state->size;
+  if (options.reuse == Reuse::kOn) PromisePrompt(*state, prompt, hashes, *match);
+  ++core_->counters.admitted;
+  core_->counters.prompt_tokens += prompt.tokens.size();
+  core_->counters.hit_tokens += state->size;
+  admission.status = AdmitStatus::kAdmitted;
+  admission.sequence = Sequence(this, std::move(state));
+  return admission;
+}
+
+std::unique_ptr<SequenceState> KvCache::NewState() {
+  std::unique_ptr<SequenceState> state;
+  if (spare_states_.empty()) {
+    state = std::make_unique<SequenceState>();
+    state->tables.resize(core_->groups());
+  } else {
+    state = std::move(spare_states_.back());
+    spare_states_.pop_back();
+  }
+  state->tokens.clear();
+  state->size = 0;
+  for (SequenceState::Table& table : state->tables) {
+    table.blocks.clear();
+    table.addresses.clear();
+    table.first_live = 0;
+    table.promised = 0;
+  }
+  state->path = state->promise = kNoNode;
+  state->promised_blocks = 0;
+  state->hit_tokens = 0;
+  state->moves = core_->pool.store().moves();
+  ++live_sequences_;
+  return state;
+}
+
+void KvCache::PinMatch(SequenceState& state, const Match& match) {
+  const std::uint64_t whole = match.path.size();
+  const std::uint64_t tokens = match.tokens;
+  for (std::uint64_t number = 0; number < whole; ++number) {
+    for (std::uint32_t g = 0; g < core_->groups(); ++g) {
+      const LaneGroup& group = core_->layout.group(g);
+      if (number < group.FirstLiveBlock(tokens) && number >= group.sink_blocks()) {
+        Append(state, g, kNoBlock);
+        continue;
+      }
+      const BlockId block = core_->index.block(match.path[number], g);
+      if (core_->needs_promise(block)) --state.tables[g].promised;
+      core_->PinCached(block, state.account);
+      Append(state, g, block);
+    }
+  }
+  for (std::uint32_t g = 0; g < core_->groups(); ++g) {
+    state.tables[g].first_live = core_->layout.group(g).FirstLiveBlock(tokens);
+  }
+  state.size = whole * core_->block_tokens();
+  if (match.partial != kNoNode && CopyPart(state, match)) state.size = tokens;
+  state.hit_tokens = state.size;
+  core_->MakeRoomBelowCeiling(state.account, 0);
+}
+
+// Copies the block that matches in part into one of the sequence's own. False, and nothing changed,
+// when the only memory left is that block's.
+bool KvCache::CopyPart(SequenceState& state, const Match& match) {
+  std::vector<BlockId> kept;
+  for (std::uint32_t g = 0; g < core_->groups(); ++g) {
+    const BlockId source = core_->index.block(match.partial, g);
+    if (core_->pool.state(source) == BlockState::kIdle) kept.push_back(source);
+  }
+  for (std::uint32_t g = 0; g < core_->groups(); ++g) {
+    const BlockId source = core_->index.block(match.partial, g);
+    const std::optional<BlockId> copy = core_->TakeSparing(state.account, g, kept);
+    if (!copy) {
+      for (std::uint32_t taken = 0; taken < g; ++taken) {
+        DropBlock(state, taken, state.tables[taken].blocks.size() - 1);
+        state.tables[taken].blocks.pop_back();
+        state.tables[taken].addresses.pop_back();
+        Repromise(state, taken);
+      }
+      return false;
+    }
+    --state.tables[g].promised;
+    core_->CopyBytes(source, *copy);
+    Append(state, g, *copy);
+  }
+  return true;
+}
+
+// The rest of the prompt is promised to the index, so that others wait for it.
+void KvCache::PromisePrompt(SequenceState& state, const Prompt& prompt, const PrefixHashes& hashes,
+                            const Match& match) {
+  const std::optional<NodeId> root = core_->FindOrMakeRoot(prompt.scope, prompt.digest);
+  if (!root) return;
+  const std::uint64_t block_tokens = core_->block_tokens();
+  state.path = match.path.empty() ? *root : match.path.back();
+  core_->index.AddReference(state.path);
+  NodeId node = state.path;
+  for (std::uint64_t i = match.path.size(); i < hashes.blocks.size(); ++i) {
+    const std::optional<NodeId> child = core_->FindOrMakeChild(
+        node, hashes.blocks[i], prompt.tokens.subspan(i * block_tokens, block_tokens));
+    if (!child) return;
+    node = *child;
+    core_->index.AddPromise(node);
+    state.promise = node;
+    state.promised_blocks = i + 1;
+  }
+}
+
+// --- Pins ---
+
+Result<PinId> KvCache::Pin(PrefixLease lease) {
+  if (lease.empty()) {
+    return MakeError(ErrorCode::kInvalidArgument, "an empty lease cannot be pinned");
+  }
+  const std::uint64_t bytes = lease.bytes();
+  const std::uint64_t limit =
+      core_->options.max_pinned_bytes > 0 ? core_->options.max_pinned_bytes : memory_bytes() / 4;
+  if (bytes > limit - std::min(limit, pinned_bytes_)) {
+    return MakeError(ErrorCode::kResourceExhausted,
+                     "a pin of {} bytes beside {} that are pinned; at most {} may be", bytes,
+                     pinned_bytes_, limit);
+  }
+  auto slot = std::ranges::find_if(pins_, [](const Pinned& pin) { return pin.lease.empty(); });
+  if (slot == pins_.end()) slot = pins_.insert(pins_.end(), Pinned{});
+  slot->lease = std::move(lease);
+  slot->bytes = bytes;
+  ++slot->generation;
+  pinned_bytes_ += bytes;
+  return PinId{.slot = static_cast<std::uint32_t>(slot - pins_.begin()),
+               .generation = slot->generation};
+}
+
+Status KvCache::Unpin(PinId pin) {
+  if (pin.slot >= pins_.size() || pins_[pin.slot].generation != pin.generation ||
+      pins_[pin.slot].lease.empty()) {
+    return MakeError(ErrorCode::kNotFound, "there is no pin {}.{}, or not any more", pin.slot,
+                     pin.generation);
+  }
+  pinned_bytes_ -= pins_[pin.slot].bytes;
+  pins_[pin.slot].lease = PrefixLease();
+  return {};
+}
+
+// --- The whole cache ---
+
+bool KvCache::Reset() {
+  for (std::uint32_t g = 0; g < core_->groups(); ++g) {
+    if (core_->pool.pinned(g) > 0) return false;
+  }
+  core_->UpdateTime();
+  core_->DropIdle();
+  return true;
+}
+
+void KvCache::ResetAll() {
+  core_->UpdateTime();
+  core_->MarkAllStale();
+  core_->DropIdle();
+}
+
+Status KvCache::Resize(std::uint64_t memory_bytes) {
+  BlockStore& store = core_->pool.store();
+  const std::uint64_t pages = memory_bytes / store.page_bytes();
+  if (memory_bytes > store.max_memory_bytes()) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "KV memory of {} bytes; it can be raised to {} at most", memory_bytes,
+                     store.max_memory_bytes());
+  }
+  if (pages < std::max<std::uint64_t>(core_->pool.live_pages(), core_->groups())) {
+    return MakeError(ErrorCode::kResourceExhausted,
+                     "KV memory of {} bytes is less than the {} that are in use or promised",
+                     memory_bytes, core_->pool.min_memory_bytes());
+  }
+  core_->UpdateTime();
+  if (pages < store.pages()) {
+    const bool is_free = core_->FreePages(store.pages() - pages);
+    ASHLAR_CHECK(is_free, "live blocks fit into {} pages and do not", pages);
+  }
+  const bool is_resized = store.Resize(memory_bytes);
+  ASHLAR_CHECK(is_resized, "{} bytes", memory_bytes);
+  return {};
+}
+
+std::uint64_t KvCache::live_bytes() const {
+  std::uint64_t bytes = 0;
+  for (std::uint32_t g = 0; g < core_->groups(); ++g) {
+    bytes += core_->pool.store().taken(g) * core_->layout.group(g).block_bytes();
+  }
+  return bytes - idle_bytes();
+}
+
+std::uint64_t KvCache::idle_bytes() const {
+  std::uint64_t bytes = 0;
+  for (std::uint16_t a = 0; a < core_->pool.accounts(); ++a) {
+    for (std::uint32_t g = 0; g < core_->groups(); ++g) {
+      bytes += core_->pool.count(AccountId(a), g, BlockState::kIdle) *
+               core_->layout.group(g).block_bytes();
+    }
+  }
+  return bytes;
+}
+
+MemoryReport KvCache::Account() const {
+  const BlockPool& pool = core_->pool;
+  const BlockStore& store = pool.store();
+  MemoryReport report{.arena_bytes = store.memory_bytes()};
+  for (std::uint16_t a = 0; a < pool.accounts(); ++a) {
+    for (std::uint32_t g = 0; g < core_->groups(); ++g) {
+      for (const BlockState state : {BlockState::kOpen, BlockState::kShared, BlockState::kIdle}) {
+        const std::uint64_t blocks = pool.count(AccountId(a), g, state);
+        if (blocks == 0) continue;
+        report.rows.push_back({.account = AccountId(a),
+                               .group = g,
+                               .state = state,
+                               .bytes = blocks * core_->layout.group(g).block_bytes()});
+      }
+    }
+  }
+  for (std::uint32_t g = 0; g < core_->groups(); ++g) {
+    report.free_slot_bytes += store.free_slots(g) * core_->layout.group(g).block_bytes();
+    report.slack_bytes += store.slack_bytes(g);
+  }
+  report.free_page_bytes = store.free_pages() * store.page_bytes();
+  report.remainder_bytes = store.memory_bytes() - store.pages() * store.page_bytes();
+  return report;
+}
+
+Snapshot KvCache::TakeSnapshot() const {
+  ASHLAR_CHECK(core_->events.is_on(), "a snapshot without events");
+  Snapshot snapshot{.sequence = core_->events.last_sequence()};
+  core_->index.ForEach([&](NodeId node) {
+    if (core_->index.parent(node) == kNoNode || !core_->is_reachable(node)) return;
+    for (std::uint32_t g = 0; g < core_->groups(); ++g) {
+      const BlockId block = core_->index.block(node, g);
+      if (block == kNoBlock) continue;
+      const std::span<const TokenId> tokens = core_->index.tokens(node);
+      snapshot.entries.push_back({.key = core_->KeyOf(node),
+                                  .parent = core_->KeyOf(core_->index.parent(node)),
+                                  .group = g,
+                                  .account = core_->pool.account(block),
+                                  .tokens = {tokens.begin(), tokens.end()}});
+    }
+  });
+  return snapshot;
+}
+
+}  // namespace ashlar::kv

@@ -1,0 +1,367 @@
+#include "kv/core.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/check.h"
+#include "base/rng.h"
+
+namespace ashlar::kv {
+namespace {
+
+// Besides one node per block: scopes, and prefixes whose blocks a window has passed.
+constexpr std::uint32_t kExtraNodes = 4096;
+constexpr std::uint8_t kNoLevel = 0xFF;  // of a block that was never idle
+
+}  // namespace
+
+Result<std::unique_ptr<CacheCore>> CacheCore::Create(const KvLayout& layout,
+                                                     const CacheOptions& options,
+                                                     const Clock& clock) {
+  if (options.max_events > kMaxEventLogCapacity) {
+    return MakeError(ErrorCode::kInvalidArgument, "a log of {} KV events; at most {} are kept",
+                     options.max_events, kMaxEventLogCapacity);
+  }
+  ASHLAR_ASSIGN(BlockPool pool,
+                BlockPool::Create(layout, {.store = {.memory_bytes = options.memory_bytes,
+                                                     .max_memory_bytes = options.max_memory_bytes,
+                                                     .page_bytes = options.page_bytes,
+                                                     .has_bytes = options.has_bytes},
+                                           .accounts = options.accounts}));
+  return std::unique_ptr<CacheCore>(new CacheCore(layout, options, clock, std::move(pool)));
+}
+
+CacheCore::CacheCore(const KvLayout& kv_layout, const CacheOptions& cache_options,
+                     const Clock& cache_clock, BlockPool block_pool)
+    : layout(kv_layout),
+      options(cache_options),
+      clock(cache_clock),
+      pool(std::move(block_pool)),
+      index({.max_nodes = pool.store().max_blocks() + kExtraNodes,
+             .groups = groups(),
+             .block_tokens = static_cast<std::uint32_t>(block_tokens())}),
+      replacer(options.replacement, pool.store().max_blocks(), groups()),
+      events({.capacity = options.max_events,
+              .block_tokens = static_cast<std::uint32_t>(block_tokens())}),
+      is_stale_(index.max_nodes()),
+      child_blocks_(std::size_t{index.max_nodes()} * groups()),
+      keys_(events.is_on() ? index.max_nodes() : 0),
+      copy_promises_(pool.store().max_blocks()),
+      deadlines_ns_(pool.store().max_blocks()) {
+  UpdateTime();
+}
+
+void CacheCore::UpdateTime() {
+  now_ns_ = clock.NowNs();
+  replacer.Advance(now_ns_);
+}
+
+NodeId CacheCore::FindRoot(const ScopeDigest& digest) const {
+  const auto root = roots_.find(digest);
+  return root == roots_.end() ? kNoNode : root->second;
+}
+
+std::optional<NodeId> CacheCore::FindOrMakeRoot(const Scope& scope, const ScopeDigest& digest) {
+  if (const NodeId known = FindRoot(digest); known != kNoNode) return known;
+  const std::optional<NodeId> root = index.InsertRoot(RootHash(digest));
+  if (!root) return std::nullopt;
+  roots_.emplace(digest, *root);
+  scopes_.emplace(root->value(), Root{.digest = digest, .scope = scope});
+  is_stale_[root->value()] = 0;
+  if (events.is_on()) keys_[root->value()] = RootKey(digest);
+  return root;
+}
+
+void CacheCore::MarkAllStale() {
+  for (const auto& [digest, root] : roots_) is_stale_[root.value()] = 1;
+  std::vector<NodeId> old;
+  for (const auto& [digest, root] : roots_) old.push_back(root);
+  roots_.clear();
+  scopes_.clear();
+  replacer.MarkAllStale();
+  for (const NodeId root : old) RemoveUnneeded(root);
+  Tell(KvEventKind::kCleared, kNoNode, 0, kCommonAccount);
+}
+
+BlockId CacheCore::Take(AccountId account, std::uint32_t group) {
+  const std::optional<BlockId> block = TakeSparing(account, group, {});
+  ASHLAR_CHECK(block, "a promised block of group {} has no place: nothing is idle", group);
+  return *block;
+}
+
+std::optional<BlockId> CacheCore::TakeSparing(AccountId account, std::uint32_t group,
+                                              std::span<const BlockId> kept) {
+  // In use, as far as replacement knows.
+  for (const BlockId block : kept) replacer.OnUse(block);
+  MakeRoomBelowCeiling(account, layout.group(group).block_bytes());
+  std::optional<BlockId> taken = pool.TakePromised(account, group);
+  while (!taken && MakeRoom(account, group)) taken = pool.TakePromised(account, group);
+  for (const BlockId block : kept) TellIdle(block);
+  if (taken) {
+    ++counters.taken_blocks;
+    pool.SetLevel(*taken, kNoLevel);
+  }
+  return taken;
+}
+
+void CacheCore::MakeRoomBelowCeiling(AccountId account, std::uint64_t bytes) {
+  const std::uint64_t ceiling = pool.limits(account).ceiling_bytes;
+  while (pool.held_bytes(account) + bytes > ceiling) {
+    const auto own = [account](AccountId owner) { return owner == account; };
+    const std::optional<Replacer::Victim> victim = replacer.FindVictim(std::nullopt, own);
+    // A stale block of another account may have come first, and is no loss.
+    if (!victim) return;
+    Replace(victim->block);
+  }
+}
+
+// Frees a place for a block of the group; false when nothing is idle. Memory that lies unused in
+// another group's pages is gathered before anything is replaced.
+bool CacheCore::MakeRoom(AccountId account, std::uint32_t group) {
+  if (FreePageOfAny()) return true;
+  const std::optional<Replacer::Victim> victim = FindVictim(account, std::nullopt);
+  if (!victim) return false;
+  Replace(victim->block);
+  if (victim->group == group) return true;
+  // The page of another group is wanted: it loses as many blocks as its emptiest page holds.
+  BlockStore& store = pool.store();
+  while (store.free_pages() == 0 && !store.FreePage(victim->group)) {
+    const std::optional<Replacer::Victim> next = FindVictim(account, victim->group);
+    if (!next) break;  // the next round looks elsewhere
+    Replace(next->block);
+  }
+  return true;
+}
+
+std::optional<Replacer::Victim> CacheCore::FindVictim(AccountId account,
+                                                      std::optional<std::uint32_t> group) {
+  const auto may_lose = [this, account](AccountId owner) {
+    return owner == account || pool.is_above_floor(owner);
+  };
+  if (const auto victim = replacer.FindVictim(group, may_lose)) return victim;
+  // A promise comes before a floor's idle blocks: floors bound what may be promised.
+  return replacer.FindVictim(group, [](AccountId) { return true; });
+}
+
+bool CacheCore::FreePageOfAny() {
+  BlockStore& store = pool.store();
+  for (std::uint32_t g = 0; g < groups(); ++g) {
+    if (store.free_slots(g) >= store.blocks_per_page(g) && store.FreePage(g)) return true;
+  }
+  return false;
+}
+
+void CacheCore::Replace(BlockId block) {
+  misses.OnReplaced(index.hash(pool.node(block)), now_ns_);
+  ++counters.replaced_blocks;
+  Unpublish(block);
+  replacer.OnDrop(block);
+  pool.Free(block);
+}
+
+void CacheCore::PinCached(BlockId block, AccountId account) {
+  if (pool.state(block) == BlockState::kIdle) {
+    replacer.OnUse(block);
+    pool.Revive(block, account);
+  } else {
+    pool.Pin(block, account);
+  }
+}
+
+void CacheCore::Unpin(BlockId block, AccountId account, const Retention& retention) {
+  if (pool.Unpin(block, account) > 0) return;
+  if (pool.node(block) == kNoNode) {
+    pool.Free(block);
+  } else {
+    MakeIdle(block, retention);
+  }
+}
+
+// Of several retentions a block was used with, the highest level that has not ended counts, and of
+// equal levels the later end.
+void CacheCore::MakeIdle(BlockId block, const Retention& retention) {
+  std::int64_t& deadline = deadlines_ns_[block.value()];
+  std::uint8_t level = pool.level(block);
+  if (level != kNoLevel && deadline != 0 && deadline <= now_ns_) level = kDefaultRetentionLevel;
+  const std::int64_t end = retention.ttl_ns > 0 ? now_ns_ + retention.ttl_ns : 0;
+  if (level == kNoLevel || retention.level > level) {
+    level = retention.level;
+    deadline = end;
+  } else if (retention.level == level) {
+    deadline = deadline == 0 || end == 0 ? 0 : std::max(deadline, end);
+  }
+  pool.SetLevel(block, level);
+  pool.MakeIdle(block);
+  TellIdle(block);
+}
+
+void CacheCore::TellIdle(BlockId block) {
+  const NodeId node = pool.node(block);
+  const std::uint32_t g = pool.group(block);
+  const auto depth = static_cast<std::uint32_t>(index.depth(node) * block_tokens());
+  replacer.OnIdle(block,
+                  {.account = pool.account(block),
+                   .group = g,
+                   .level = pool.level(block),
+                   .deadline_ns = deadlines_ns_[block.value()],
+                   .is_stale = !is_reachable(node),
+                   .traits = {.content = MixBits(index.hash(node) + g), .depth_tokens = depth}});
+}
+
+void CacheCore::Publish(NodeId node, BlockId block) {
+  const std::uint32_t g = pool.group(block);
+  index.SetBlock(node, g, block);
+  pool.SetNode(block, node);
+  const NodeId parent = index.parent(node);
+  if (index.parent(parent) != kNoNode && !layout.group(g).has_window() &&
+      ChildBlocks(parent, g)++ == 0) {
+    replacer.OnFirstChild(index.block(parent, g));
+  }
+  if (is_reachable(node)) {
+    if (index.depth(node) == 0) {
+      const Root& root = scopes_.at(parent.value());
+      misses.OnFirstBlock(NextHash(0, index.tokens(node)), root.scope, root.digest);
+    }
+    Tell(KvEventKind::kStored, node, g, pool.account(block));
+  }
+}
+
+void CacheCore::Unpublish(BlockId block) {
+  const NodeId node = pool.node(block);
+  const std::uint32_t g = pool.group(block);
+  if (is_reachable(node)) Tell(KvEventKind::kRemoved, node, g, pool.account(block));
+  index.ClearBlock(node, g);
+  pool.SetNode(block, kNoNode);
+  const NodeId parent = index.parent(node);
+  if (index.parent(parent) != kNoNode && !layout.group(g).has_window() &&
+      --ChildBlocks(parent, g) == 0) {
+    replacer.OnLastChildGone(index.block(parent, g));
+  }
+  RemoveUnneeded(node);
+}
+
+void CacheCore::CopyBytes(BlockId source, BlockId target) {
+  if (options.has_bytes) {
+    std::memcpy(pool.store().Data(target), pool.store().Data(source),
+                layout.group(pool.group(source)).block_bytes());
+  }
+  ++counters.copied_blocks;
+}
+
+void CacheCore::DropIfIdle(NodeId node) {
+  if (index.children(node) > 0) return;
+  for (std::uint32_t g = 0; g < groups(); ++g) {
+    const BlockId block = index.block(node, g);
+    if (block != kNoBlock && pool.state(block) != BlockState::kIdle) return;
+  }
+  index.AddReference(node);  // until its last block has gone
+  for (std::uint32_t g = 0; g < groups(); ++g) {
+    const BlockId block = index.block(node, g);
+    if (block == kNoBlock) continue;
+    Unpublish(block);
+    replacer.OnDrop(block);
+    pool.Free(block);
+  }
+  index.DropReference(node);
+  RemoveUnneeded(node);
+}
+
+std::optional<NodeId> CacheCore::FindOrMakeChild(NodeId parent, std::uint64_t hash,
+                                                 std::span<const TokenId> tokens) {
+  if (tokens.size() == block_tokens()) {
+    if (const NodeId known = index.Find(parent, hash, tokens); known != kNoNode) return known;
+  }
+  const std::optional<NodeId> node = index.Insert(parent, hash, tokens);
+  if (node && events.is_on()) {
+    keys_[node->value()] = key_hasher_.NextKey(keys_[parent.value()], tokens);
+  }
+  return node;
+}
+
+void CacheCore::RemoveUnneeded(NodeId node) {
+  while (node != kNoNode && index.is_unneeded(node)) {
+    const NodeId parent = index.parent(node);
+    if (parent == kNoNode) {
+      if (const auto root = scopes_.find(node.value()); root != scopes_.end()) {
+        roots_.erase(root->second.digest);
+        scopes_.erase(root);
+      }
+    }
+    index.Remove(node);
+    node = parent;
+  }
+}
+
+std::uint64_t CacheCore::DropIdle() {
+  std::uint64_t dropped = 0;
+  while (const auto victim = replacer.FindVictim(std::nullopt, [](AccountId) { return true; })) {
+    Replace(victim->block);
+    ++dropped;
+  }
+  return dropped;
+}
+
+bool CacheCore::FreePages(std::uint64_t pages) {
+  BlockStore& store = pool.store();
+  while (store.free_pages() < pages) {
+    if (FreePageOfAny()) continue;
+    const auto victim = replacer.FindVictim(std::nullopt, [](AccountId) { return true; });
+    if (!victim) return false;
+    Replace(victim->block);
+  }
+  return true;
+}
+
+void CacheCore::Tell(KvEventKind kind, NodeId node, std::uint32_t group, AccountId account) {
+  if (!events.is_on()) return;
+  KvEvent event{.kind = kind, .group = group, .account = account, .time_ns = now_ns_};
+  if (kind != KvEventKind::kCleared) {
+    event.key = keys_[node.value()];
+    event.parent = keys_[index.parent(node).value()];
+    event.tokens = index.tokens(node);
+  }
+  events.Append(event);
+}
+
+void CacheCore::CheckInvariants() const {
+  pool.CheckInvariants();
+  index.CheckInvariants();
+  replacer.CheckInvariants();
+  events.CheckInvariants();
+  std::uint64_t known = 0;
+  std::vector<std::uint32_t> child_blocks(child_blocks_.size());
+  index.ForEach([&](NodeId node) {
+    const NodeId parent = index.parent(node);
+    ASHLAR_CHECK(!index.is_unneeded(node), "node {} is not needed and still here", node.value());
+    for (std::uint32_t g = 0; g < groups(); ++g) {
+      const BlockId block = index.block(node, g);
+      if (block == kNoBlock) continue;
+      ++known;
+      const BlockState state = pool.state(block);
+      ASHLAR_CHECK(pool.node(block) == node && pool.group(block) == g, "block {} of node {} strays",
+                   block.value(), node.value());
+      ASHLAR_CHECK(state == BlockState::kIdle || state == BlockState::kShared,
+                   "an {} block in the index", NameOf(state));
+      if (layout.group(g).has_window() || index.parent(parent) == kNoNode) continue;
+      ++child_blocks[std::size_t{parent.value()} * groups() + g];
+      const BlockId above = index.block(parent, g);
+      ASHLAR_CHECK(above != kNoBlock, "block {} has no parent", block.value());
+      ASHLAR_CHECK(pool.pins(block) == 0 || pool.pins(above) > 0, "block {} pinned, its parent not",
+                   block.value());
+    }
+  });
+  ASHLAR_CHECK(child_blocks == child_blocks_, "children with blocks");
+  std::uint64_t idle = 0;
+  std::uint64_t shared = 0;
+  for (std::uint16_t a = 0; a < pool.accounts(); ++a) {
+    for (std::uint32_t g = 0; g < groups(); ++g) {
+      idle += pool.count(AccountId(a), g, BlockState::kIdle);
+      shared += pool.count(AccountId(a), g, BlockState::kShared);
+    }
+  }
+  ASHLAR_CHECK(idle == replacer.idle_blocks() && known >= idle && known <= idle + shared,
+               "{} idle, {} in the replacer, {} in the index", idle, replacer.idle_blocks(), known);
+}
+
+}  // namespace ashlar::kv
