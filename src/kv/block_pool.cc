@@ -37,55 +37,58 @@ Result<BlockPool> BlockPool::Create(const KvLayout& layout, const BlockPoolOptio
 
 BlockPool::BlockPool(const KvLayout& layout, BlockStore store, const BlockPoolOptions& options)
     : store_(std::move(store)), blocks_(store_.max_blocks()) {
-  usable_page_bytes_ = store_.page_bytes();
+  std::uint64_t usable = store_.page_bytes();  // of a page, for the group that wastes most
   for (std::uint32_t g = 0; g < layout.groups().size(); ++g) {
     groups_.push_back({.block_bytes = layout.group(g).block_bytes(),
                        .per_page = store_.blocks_per_page(g),
                        .has_window = layout.group(g).has_window()});
-    usable_page_bytes_ = std::min(usable_page_bytes_, groups_[g].per_page * groups_[g].block_bytes);
+    usable = std::min(usable, groups_[g].per_page * groups_[g].block_bytes);
   }
+  const Purse empty{.live = std::vector<std::uint64_t>(groups_.size())};
+  purses_.push_back(empty);
   accounts_.push_back({.limits = {.name = "common"}});
-  for (const AccountLimits& limits : options.accounts) accounts_.push_back({.limits = limits});
-  counts_.assign(accounts_.size() * groups_.size() * kBlockStates, 0);
-  for (Account& account : accounts_) {
-    account.unmet_pages = UnmetPages(account.limits, 0);
-    unmet_pages_ += account.unmet_pages;
+  for (const AccountLimits& limits : options.accounts) {
+    accounts_.push_back({.limits = limits});
+    if (limits.floor_bytes == 0) continue;
+    accounts_.back().purse = static_cast<std::uint32_t>(purses_.size());
+    purses_.push_back(empty);
+    // Every group but one may begin a page that it does not fill.
+    purses_.back().floor_pages = limits.floor_bytes / usable +
+                                 (limits.floor_bytes % usable > 0 ? 1 : 0) + groups_.size() - 1;
+    live_pages_ += purses_.back().pages();
   }
-}
-
-// Blocks of several groups may each begin a page: with a floor that is not met goes one page for
-// every group but the first.
-std::uint64_t BlockPool::UnmetPages(const AccountLimits& limits, std::uint64_t live_bytes) const {
-  if (limits.floor_bytes <= live_bytes) return 0;
-  const std::uint64_t unmet = limits.floor_bytes - live_bytes;
-  return (unmet + usable_page_bytes_ - 1) / usable_page_bytes_ + groups_.size() - 1;
+  counts_.assign(accounts_.size() * groups_.size() * kBlockStates, 0);
 }
 
 bool BlockPool::Fits(AccountId id, std::span<const std::uint64_t> blocks) const {
   const Account& account = accounts_[id.value()];
+  const Purse& purse = purses_[account.purse];
   std::uint64_t pages = 0;
   std::uint64_t bytes = account.live_bytes;
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     if (blocks[g] > blocks_.size()) return false;
-    pages += groups_[g].pages(blocks[g]);
+    pages += groups_[g].PagesFor(purse.live[g] + blocks[g]);
     bytes += blocks[g] * groups_[g].block_bytes;
   }
-  pages += unmet_pages_ - account.unmet_pages + UnmetPages(account.limits, bytes);
-  return pages <= store_.pages() && bytes <= account.limits.ceiling_bytes;
+  pages = std::max(pages, purse.floor_pages);
+  return live_pages_ - purse.pages() + pages <= store_.pages() &&
+         bytes <= account.limits.ceiling_bytes;
 }
 
 bool BlockPool::CouldEverFit(AccountId id, std::span<const std::uint64_t> blocks) const {
+  const Account& account = accounts_[id.value()];
   std::uint64_t pages = 0;
   std::uint64_t bytes = 0;
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     if (blocks[g] > blocks_.size()) return false;
-    pages += (blocks[g] + groups_[g].per_page - 1) / groups_[g].per_page;
+    pages += groups_[g].PagesFor(blocks[g]);
     bytes += blocks[g] * groups_[g].block_bytes;
   }
-  for (std::size_t a = 0; a < accounts_.size(); ++a) {
-    pages += UnmetPages(accounts_[a].limits, a == id.value() ? bytes : 0);
+  pages = std::max(pages, purses_[account.purse].floor_pages);
+  for (std::size_t p = 0; p < purses_.size(); ++p) {
+    if (p != account.purse) pages += purses_[p].floor_pages;
   }
-  return pages <= store_.pages() && bytes <= accounts_[id.value()].limits.ceiling_bytes;
+  return pages <= store_.pages() && bytes <= account.limits.ceiling_bytes;
 }
 
 bool BlockPool::Promise(AccountId account, std::span<const std::uint64_t> blocks) {
@@ -100,11 +103,14 @@ bool BlockPool::Promise(AccountId account, std::span<const std::uint64_t> blocks
 
 bool BlockPool::PromiseOne(AccountId id, std::uint32_t g) {
   const Account& account = accounts_[id.value()];
-  const std::uint64_t bytes = account.live_bytes + groups_[g].block_bytes;
-  const std::uint64_t pages = live_pages_ - groups_[g].pages() + groups_[g].pages(1) +
-                              unmet_pages_ - account.unmet_pages +
-                              UnmetPages(account.limits, bytes);
-  if (pages > store_.pages() || bytes > account.limits.ceiling_bytes) return false;
+  const Purse& purse = purses_[account.purse];
+  const std::uint64_t live_pages = purse.live_pages - groups_[g].PagesFor(purse.live[g]) +
+                                   groups_[g].PagesFor(purse.live[g] + 1);
+  const std::uint64_t pages = std::max(live_pages, purse.floor_pages);
+  if (live_pages_ - purse.pages() + pages > store_.pages() ||
+      account.live_bytes + groups_[g].block_bytes > account.limits.ceiling_bytes) {
+    return false;
+  }
   AddLive(id, g, 1);
   ++groups_[g].promised;
   return true;
@@ -210,17 +216,16 @@ void BlockPool::Recount(const Block& block, BlockState from, BlockState to) {
   }
 }
 
-// Of the counters, the caller changes promised or pinned by as much afterwards.
+// Of the counters, the caller changes promised or pinned by as much.
 void BlockPool::AddLive(AccountId id, std::uint32_t g, std::int64_t blocks) {
-  Group& group = groups_[g];
   Account& account = accounts_[id.value()];
-  live_pages_ += group.pages(static_cast<std::uint64_t>(blocks)) - group.pages();
-  account.live_bytes += static_cast<std::uint64_t>(blocks) * group.block_bytes;
-  if (account.limits.floor_bytes > 0) {
-    unmet_pages_ -= account.unmet_pages;
-    account.unmet_pages = UnmetPages(account.limits, account.live_bytes);
-    unmet_pages_ += account.unmet_pages;
-  }
+  Purse& purse = purses_[account.purse];
+  live_pages_ -= purse.pages();
+  purse.live_pages -= groups_[g].PagesFor(purse.live[g]);
+  purse.live[g] += static_cast<std::uint64_t>(blocks);
+  purse.live_pages += groups_[g].PagesFor(purse.live[g]);
+  live_pages_ += purse.pages();
+  account.live_bytes += static_cast<std::uint64_t>(blocks) * groups_[g].block_bytes;
 }
 
 void BlockPool::CheckInvariants() const {
@@ -237,8 +242,6 @@ void BlockPool::CheckInvariants() const {
                  NameOf(block.state), block.pins);
   }
   ASHLAR_CHECK(counts == counts_, "blocks by account, group and state");
-  std::uint64_t pages = 0;
-  std::uint64_t unmet = 0;
   for (std::uint32_t g = 0; g < groups_.size(); ++g) {
     std::uint64_t pinned = 0;
     std::uint64_t idle = 0;
@@ -250,26 +253,31 @@ void BlockPool::CheckInvariants() const {
     ASHLAR_CHECK(groups_[g].pinned == (groups_[g].has_window ? pins[g] : pinned) &&
                      pinned + idle == store_.taken(g),
                  "group {}: {} pinned, {} idle, {} taken", g, pinned, idle, store_.taken(g));
-    pages += groups_[g].pages();
   }
   std::uint64_t live_bytes = 0;
   for (std::size_t a = 0; a < accounts_.size(); ++a) {
     ASHLAR_CHECK(held[a] == accounts_[a].held_bytes, "account {} holds {} bytes, counts {}", a,
                  held[a], accounts_[a].held_bytes);
-    ASHLAR_CHECK(
-        accounts_[a].unmet_pages == UnmetPages(accounts_[a].limits, accounts_[a].live_bytes),
-        "account {}: unmet floor", a);
-    unmet += accounts_[a].unmet_pages;
+    ASHLAR_CHECK(accounts_[a].live_bytes <= accounts_[a].limits.ceiling_bytes,
+                 "account {} is above its ceiling", a);
     live_bytes += accounts_[a].live_bytes;
   }
-  for (const Group& group : groups_) {
-    live_bytes -= (group.pinned + group.promised) * group.block_bytes;
+  std::uint64_t pages = 0;
+  for (const Purse& purse : purses_) {
+    pages += purse.pages();
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      live_bytes -= purse.live[g] * groups_[g].block_bytes;
+    }
   }
-  ASHLAR_CHECK(live_bytes == 0, "live bytes by account and by group differ by {}", live_bytes);
-  ASHLAR_CHECK(pages == live_pages_ && unmet == unmet_pages_, "{} live pages, {} counted",
-               live_pages_, pages);
-  ASHLAR_CHECK(live_pages() <= store_.pages(), "{} pages promised of {}", live_pages(),
-               store_.pages());
+  ASHLAR_CHECK(live_bytes == 0, "live bytes by account and by purse differ by {}", live_bytes);
+  for (std::size_t g = 0; g < groups_.size(); ++g) {
+    std::uint64_t live = 0;
+    for (const Purse& purse : purses_) live += purse.live[g];
+    ASHLAR_CHECK(live == groups_[g].pinned + groups_[g].promised, "group {}: {} live, {} + {}", g,
+                 live, groups_[g].pinned, groups_[g].promised);
+  }
+  ASHLAR_CHECK(pages == live_pages_ && live_pages_ <= store_.pages(),
+               "{} live pages, {} counted, {} there are", live_pages_, pages, store_.pages());
 }
 
 }  // namespace ashlar::kv

@@ -14,12 +14,15 @@
 //            replaced.
 //
 // Memory is promised before it is used. A block is *live* when it is open, shared or promised. The
-// pool accepts a promise only when every group's live blocks fit into whole pages together, so what
-// is promised can always be taken: idle blocks make room, and blocks move to empty pages.
+// pool accepts a promise only when the live blocks of every group fit into whole pages, all groups
+// together, so what is promised can always be taken: idle blocks make room, blocks move to empty
+// pages.
 //
 // Accounts. Every block is charged to one account: the one that took it, and when an idle block is
-// revived, the one that revives it. An account may have a floor (memory that live blocks of others
-// never take, and whose idle blocks others never replace) and a ceiling (bytes it never exceeds).
+// revived, the one that revives it. An account may have a ceiling (bytes it never exceeds) and a
+// floor: memory that live blocks of others never take, and idle blocks that others never replace.
+// The pages of an account with a floor are counted apart from everybody else's, and never less than
+// hold any mixture of blocks of its floor's size; so rounding to pages cannot break the guarantee.
 //
 // The pool decides nothing: who is replaced is the cache's business. All operations are O(1)
 // (promises O(groups)); nothing allocates after Create.
@@ -27,6 +30,7 @@
 // Thread: the owner's only.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -128,8 +132,8 @@ class BlockPool {
   std::uint64_t promised(std::uint32_t group) const { return groups_[group].promised; }
   // Open and shared blocks; in a group with a window, their pins.
   std::uint64_t pinned(std::uint32_t group) const { return groups_[group].pinned; }
-  // Pages that live blocks and unmet floors need at the most.
-  std::uint64_t live_pages() const { return live_pages_ + unmet_pages_; }
+  // Pages that live blocks and floors need at the most.
+  std::uint64_t live_pages() const { return live_pages_; }
 
   // The smallest cap that keeps every promise and floor.
   std::uint64_t min_memory_bytes() const { return live_pages() * store_.page_bytes(); }
@@ -152,15 +156,23 @@ class BlockPool {
     std::uint64_t promised = 0;
     bool has_window = false;
 
-    std::uint64_t pages(std::uint64_t more = 0) const {
-      return (pinned + promised + more + per_page - 1) / per_page;
+    std::uint64_t PagesFor(std::uint64_t blocks) const {
+      return (blocks + per_page - 1) / per_page;
     }
+  };
+  // Pages counted together: of one account with a floor, or of all accounts without (purse 0).
+  struct Purse {
+    std::vector<std::uint64_t> live;  // blocks by group
+    std::uint64_t live_pages = 0;     // that they need, each group in pages of its own
+    std::uint64_t floor_pages = 0;
+
+    std::uint64_t pages() const { return std::max(live_pages, floor_pages); }
   };
   struct Account {
     AccountLimits limits;
+    std::uint32_t purse = 0;
     std::uint64_t held_bytes = 0;
     std::uint64_t live_bytes = 0;
-    std::uint64_t unmet_pages = 0;
   };
 
   BlockPool(const KvLayout& layout, BlockStore store, const BlockPoolOptions& options);
@@ -172,16 +184,14 @@ class BlockPool {
   void Recount(const Block& block, BlockState from, BlockState to);
   void AddLive(AccountId account, std::uint32_t group, std::int64_t blocks);
   void EndLive(AccountId account, std::uint32_t group);
-  std::uint64_t UnmetPages(const AccountLimits& limits, std::uint64_t live_bytes) const;
 
   BlockStore store_;
   std::vector<Block> blocks_;
   std::vector<Group> groups_;
   std::vector<Account> accounts_;
   std::vector<std::uint64_t> counts_;
-  std::uint64_t live_pages_ = 0;
-  std::uint64_t unmet_pages_ = 0;
-  std::uint64_t usable_page_bytes_ = 0;  // of a page, for the group that wastes most
+  std::vector<Purse> purses_;
+  std::uint64_t live_pages_ = 0;  // sum over purses
 };
 
 }  // namespace ashlar::kv

@@ -36,7 +36,7 @@ PrefixLease KvCache::Lookup(const Prompt& prompt, AccountId account, LookupRepor
   core_->UpdateTime();
   const Match& match = matcher_.Find(prompt.scope, prompt.digest, prompt.tokens, HashesOf(prompt));
   if (report != nullptr) *report = match.report;
-  return PrefixLease::Take(*core_, match.path, account);
+  return PrefixLease::Take(*core_, std::span(match.path).first(match.whole_blocks), account);
 }
 
 void KvCache::BlocksNeeded(const AdmitOptions& options, std::vector<std::uint64_t>& blocks) const {
@@ -81,24 +81,13 @@ Admission KvCache::Admit(const Prompt& prompt, const AdmitOptions& options) {
   } else {
     admission.report = {.prompt_tokens = prompt.tokens.size(), .reason = MissReason::kDisabled};
   }
-  BlocksNeeded(options, needed_);
-  for (const NodeId node : match->path) {
-    for (std::uint32_t g = 0; g < core_->groups(); ++g) {
-      if (core_->layout.group(g).has_window()) continue;
-      if (!core_->needs_promise(core_->index.block(node, g))) --needed_[g];
-    }
+  std::unique_ptr<SequenceState> state = Start(prompt, options, *match);
+  if (!state) return admission;
+  if (state->size < match->tokens) {  // the part's own block was the only memory left for its copy
+    Release(std::move(state));
+    state = Start(prompt, options, matcher_.WithoutPart());
+    ASHLAR_CHECK(state, "what was given back is not there");
   }
-  if (!core_->pool.Promise(options.account, needed_)) return admission;
-
-  std::unique_ptr<SequenceState> state = NewState();
-  state->max_tokens = options.max_tokens;
-  state->chunk = options.chunk;
-  state->max_rollback = options.max_rollback;
-  state->account = options.account;
-  state->retention = options.retention;
-  for (std::uint32_t g = 0; g < core_->groups(); ++g) state->tables[g].promised = needed_[g];
-  state->tokens.assign(prompt.tokens.begin(), prompt.tokens.end());
-  PinMatch(*state, *match);
   admission.report.hit_tokens = state->size;
   if (options.reuse == Reuse::kOn) PromisePrompt(*state, prompt, hashes, *match);
   ++core_->counters.admitted;
@@ -107,6 +96,29 @@ Admission KvCache::Admit(const Prompt& prompt, const AdmitOptions& options) {
   admission.status = AdmitStatus::kAdmitted;
   admission.sequence = Sequence(this, std::move(state));
   return admission;
+}
+
+// With the blocks of the match, and the rest promised. Null, and nothing changed, without memory.
+std::unique_ptr<SequenceState> KvCache::Start(const Prompt& prompt, const AdmitOptions& options,
+                                              const Match& match) {
+  BlocksNeeded(options, needed_);
+  for (const NodeId node : match.path) {
+    for (std::uint32_t g = 0; g < core_->groups(); ++g) {
+      if (core_->layout.group(g).has_window()) continue;
+      if (!core_->needs_promise(core_->index.block(node, g))) --needed_[g];
+    }
+  }
+  if (!core_->pool.Promise(options.account, needed_)) return nullptr;
+  std::unique_ptr<SequenceState> state = NewState();
+  state->max_tokens = options.max_tokens;
+  state->chunk = options.chunk;
+  state->max_rollback = options.max_rollback;
+  state->account = options.account;
+  state->retention = options.retention;
+  for (std::uint32_t g = 0; g < core_->groups(); ++g) state->tables[g].promised = needed_[g];
+  state->tokens.assign(prompt.tokens.begin(), prompt.tokens.end());
+  PinMatch(*state, match);
+  return state;
 }
 
 std::unique_ptr<SequenceState> KvCache::NewState() {
@@ -145,7 +157,7 @@ void KvCache::PinMatch(SequenceState& state, const Match& match) {
         continue;
       }
       const BlockId block = core_->index.block(match.path[number], g);
-      if (core_->needs_promise(block)) --state.tables[g].promised;
+      if (core_->needs_promise(block)) state.tables[g].Spend();
       core_->PinCached(block, state.account);
       Append(state, g, block);
     }
@@ -179,7 +191,7 @@ bool KvCache::CopyPart(SequenceState& state, const Match& match) {
       }
       return false;
     }
-    --state.tables[g].promised;
+    state.tables[g].Spend();
     core_->CopyBytes(source, *copy);
     Append(state, g, *copy);
   }

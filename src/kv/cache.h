@@ -170,6 +170,8 @@ class KvCache {
   void Release(std::unique_ptr<SequenceState> state);
 
   PrefixHashes& HashesOf(const Prompt& prompt);
+  std::unique_ptr<SequenceState> Start(const Prompt& prompt, const AdmitOptions& options,
+                                       const Match& match);
   std::unique_ptr<SequenceState> NewState();
   void PinMatch(SequenceState& state, const Match& match);
   bool CopyPart(SequenceState& state, const Match& match);
@@ -187,7 +189,8 @@ class KvCache {
   void KeepTail(SequenceState& state);
   void DropBlock(SequenceState& state, std::uint32_t group, std::uint64_t number);
   std::uint64_t LongestRollback(const SequenceState& state, std::uint64_t size) const;
-  void ReviveWindow(SequenceState& state, std::uint64_t size);
+  bool ComesBack(const SequenceState& state, BlockId block) const;
+  void ReviveWindow(SequenceState& state, NodeId last, std::uint64_t end);
   void NeededToFork(const SequenceState& state, std::uint64_t max_tokens,
                     std::vector<std::uint64_t>& blocks) const;
 

@@ -155,9 +155,33 @@ bool CacheCore::FreePageOfAny() {
 void CacheCore::Replace(BlockId block) {
   misses.OnReplaced(index.hash(pool.node(block)), now_ns_);
   ++counters.replaced_blocks;
+  Drop(block);
+}
+
+// A tail serves only whole (complete): what is left of it leaves with its first block.
+void CacheCore::Drop(BlockId block) {
+  const NodeId node = pool.node(block);
+  if (index.is_whole(node)) {
+    DropOne(block);
+  } else {
+    DropBlocksOf(node);
+  }
+}
+
+void CacheCore::DropOne(BlockId block) {
   Unpublish(block);
   replacer.OnDrop(block);
   pool.Free(block);
+}
+
+void CacheCore::DropBlocksOf(NodeId node) {
+  index.AddReference(node);  // until its last block has gone
+  for (std::uint32_t g = 0; g < groups(); ++g) {
+    const BlockId block = index.block(node, g);
+    if (block != kNoBlock) DropOne(block);
+  }
+  index.DropReference(node);
+  RemoveUnneeded(node);
 }
 
 void CacheCore::PinCached(BlockId block, AccountId account) {
@@ -255,16 +279,7 @@ void CacheCore::DropIfIdle(NodeId node) {
     const BlockId block = index.block(node, g);
     if (block != kNoBlock && pool.state(block) != BlockState::kIdle) return;
   }
-  index.AddReference(node);  // until its last block has gone
-  for (std::uint32_t g = 0; g < groups(); ++g) {
-    const BlockId block = index.block(node, g);
-    if (block == kNoBlock) continue;
-    Unpublish(block);
-    replacer.OnDrop(block);
-    pool.Free(block);
-  }
-  index.DropReference(node);
-  RemoveUnneeded(node);
+  DropBlocksOf(node);
 }
 
 std::optional<NodeId> CacheCore::FindOrMakeChild(NodeId parent, std::uint64_t hash,
@@ -296,7 +311,7 @@ void CacheCore::RemoveUnneeded(NodeId node) {
 std::uint64_t CacheCore::DropIdle() {
   std::uint64_t dropped = 0;
   while (const auto victim = replacer.FindVictim(std::nullopt, [](AccountId) { return true; })) {
-    Replace(victim->block);
+    Drop(victim->block);
     ++dropped;
   }
   return dropped;

@@ -132,7 +132,7 @@ class CacheCore {
 
   // Drops the node's blocks. No effect unless all are idle and it has no children.
   void DropIfIdle(NodeId node);
-  // Replaces every idle block; the number.
+  // Forgets every idle block; the number.
   std::uint64_t DropIdle();
   // Frees at least `pages` pages by moving and replacing. False when live blocks are in the way.
   bool FreePages(std::uint64_t pages);
@@ -157,6 +157,9 @@ class CacheCore {
   std::optional<Replacer::Victim> FindVictim(AccountId account, std::optional<std::uint32_t> group);
   bool FreePageOfAny();
   void Replace(BlockId block);
+  void Drop(BlockId block);
+  void DropOne(BlockId block);
+  void DropBlocksOf(NodeId node);
   void Unpublish(BlockId block);
   void Tell(KvEventKind kind, NodeId node, std::uint32_t group, AccountId account);
   std::uint32_t& ChildBlocks(NodeId node, std::uint32_t group) {

@@ -37,6 +37,7 @@ const Match& Matcher::Find(const Scope& scope, const ScopeDigest& digest,
   match_.path.clear();
   match_.partial = kNoNode;
   match_.partial_tokens = 0;
+  match_.whole_blocks = 0;
   match_.tokens = 0;
   match_.report = {.prompt_tokens = prompt.size()};
   const std::uint64_t root_hash = RootHash(digest);
@@ -51,25 +52,38 @@ const Match& Matcher::Find(const Scope& scope, const ScopeDigest& digest,
   if (root != kNoNode && limit > 0) {
     Walk(root, prompt, known.blocks);
     const std::size_t walked = std::min<std::size_t>(match_.path.size(), limit / block_tokens);
-    const NodeId last = walked == 0 ? root : match_.path[walked - 1];
-    const std::uint64_t from = walked * block_tokens;
-    FindPart(last, walked, prompt.subspan(from, std::min(block_tokens, limit - from)));
-    // A part of the next block needs less of the windows before it than the whole walk does.
-    const std::size_t used = match_.partial != kNoNode ? walked : LongestValid(walked);
+    const std::size_t whole = LongestValid(walked);
+    // Longest first. A part of a block needs less of the windows before it than the whole block.
+    std::size_t used = walked;
+    for (;; --used) {
+      const NodeId last = used == 0 ? root : match_.path[used - 1];
+      const std::uint64_t from = used * block_tokens;
+      FindPart(last, used, prompt.subspan(from, std::min(block_tokens - 1, limit - from)));
+      if (match_.partial != kNoNode || used == whole) break;
+    }
     match_.tokens = used * block_tokens + match_.partial_tokens;
     match_.report.hit_tokens = match_.report.position = match_.tokens;
-    if (used < walked) {
+    const NodeId last = used == 0 ? root : match_.path[used - 1];
+    match_.report.pending_tokens = PendingAfter(last, used, prompt, known.blocks);
+    if (used < walked && match_.report.pending_tokens == 0) {
       match_.report.reason = MissReason::kWindowPassed;
-    } else {
-      match_.report.pending_tokens = PendingAfter(last, walked, prompt, known.blocks);
     }
     match_.path.resize(used);
+    match_.whole_blocks = whole;
   }
   if (match_.tokens == limit) {
     match_.report.reason = MissReason::kNone;
   } else if (match_.report.reason == MissReason::kNeverSeen) {
     ExplainStop(scope, root, prompt, known.blocks);
   }
+  return match_;
+}
+
+const Match& Matcher::WithoutPart() {
+  match_.path.resize(match_.whole_blocks);
+  match_.partial = kNoNode;
+  match_.partial_tokens = 0;
+  match_.tokens = match_.whole_blocks * core_.block_tokens();
   return match_;
 }
 

@@ -32,7 +32,8 @@ struct Match {
   std::vector<NodeId> path;  // whole blocks that are used, from the first
   NodeId partial = kNoNode;  // matched in part: to be copied
   std::uint32_t partial_tokens = 0;
-  std::uint64_t tokens = 0;  // L
+  std::uint64_t tokens = 0;      // L
+  std::size_t whole_blocks = 0;  // of the path, the most that are a valid prefix without the part
   LookupReport report;
 };
 
@@ -45,6 +46,8 @@ class Matcher {
   // call.
   const Match& Find(const Scope& scope, const ScopeDigest& digest, std::span<const TokenId> prompt,
                     PrefixHashes& hashes);
+  // The last match without its part: whole blocks only.
+  const Match& WithoutPart();
 
  private:
   void Walk(NodeId root, std::span<const TokenId> prompt, std::span<const std::uint64_t> hashes);

@@ -108,7 +108,7 @@ bool KvCache::Prepare(SequenceState& state, std::uint64_t count) {
   if (writes_tail) CopySharedTail(state);
   for (std::uint32_t g = 0; g < core_->groups(); ++g) {
     while (state.tables[g].blocks.size() < end) {
-      --state.tables[g].promised;
+      state.tables[g].Spend();
       Append(state, g, core_->Take(state.account, g));
     }
   }
@@ -125,7 +125,7 @@ void KvCache::CopySharedTail(SequenceState& state) {
   for (std::uint32_t g = 0; g < core_->groups(); ++g) {
     const BlockId tail = state.tables[g].blocks[number];
     if (IsSealed(tail)) {  // immutable: Truncate went back into it, and promised the copy
-      --state.tables[g].promised;
+      state.tables[g].Spend();
       const BlockId copy = core_->Take(state.account, g);
       core_->CopyBytes(tail, copy);
       SetBlock(state, g, number, copy);
@@ -135,7 +135,7 @@ void KvCache::CopySharedTail(SequenceState& state) {
       if (core_->layout.group(g).has_window()) {
         core_->Unpin(tail, state.account, state.retention);
         Repromise(state, g);
-        --state.tables[g].promised;
+        state.tables[g].Spend();
       } else {
         --core_->CopyPromises(tail);
         core_->Unpin(tail, state.account, state.retention);
@@ -220,7 +220,7 @@ void KvCache::SealInto(SequenceState& state, NodeId node, std::uint32_t group,
   core_->Unpin(own, state.account, state.retention);
   if (core_->needs_promise(known)) {
     Repromise(state, group);
-    --state.tables[group].promised;
+    state.tables[group].Spend();
   }
   core_->PinCached(known, state.account);
   SetBlock(state, group, number, known);

@@ -28,6 +28,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/check.h"
 #include "base/ids.h"
 #include "kv/core.h"
 #include "kv/ids.h"
@@ -47,6 +48,12 @@ struct SequenceState {
     std::vector<std::byte*> addresses;  // of blocks, as of `moves`; null where there is none
     std::uint64_t first_live = 0;       // windowed groups: blocks [sinks, first_live) are gone
     std::uint64_t promised = 0;         // blocks that may still be taken
+
+    // One of them is taken. A bug in the arithmetic stops here and not in somebody else's memory.
+    void Spend() {
+      ASHLAR_CHECK(promised > 0, "a sequence needs a block it was not promised");
+      --promised;
+    }
   };
 
   std::vector<TokenId> tokens;  // stored ones, and those of the prompt that are still to come

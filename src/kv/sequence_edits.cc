@@ -52,6 +52,16 @@ std::uint64_t KvCache::LongestRollback(const SequenceState& state, std::uint64_t
   return size;
 }
 
+// Whether giving up this pin gives the sequence's account memory to promise again: in a group with
+// a window always, for pins are what is paid for there; else when the account pays for the block
+// and nobody else reads it.
+bool KvCache::ComesBack(const SequenceState& state, BlockId block) const {
+  if (block == kNoBlock) return true;
+  const BlockPool& pool = core_->pool;
+  return core_->layout.group(pool.group(block)).has_window() ||
+         (pool.pins(block) == 1 && pool.account(block) == state.account);
+}
+
 std::optional<std::uint64_t> KvCache::Truncate(SequenceState& state, std::uint64_t size) {
   ASHLAR_CHECK(size <= state.size, "{} tokens cannot be cut to {}", state.size, size);
   core_->UpdateTime();
@@ -63,10 +73,9 @@ std::optional<std::uint64_t> KvCache::Truncate(SequenceState& state, std::uint64
   const bool copies_tail = size % block_tokens != 0 && size / block_tokens < sealed;
   needed_.assign(core_->groups(), copies_tail ? 1 : 0);
   for (std::uint32_t g = 0; g < core_->groups(); ++g) {
-    if (core_->layout.group(g).has_window()) continue;  // every pin given back is a promise again
     const std::vector<BlockId>& blocks = state.tables[g].blocks;
     for (std::uint64_t i = keep; i < blocks.size(); ++i) {
-      needed_[g] += core_->pool.pins(blocks[i]) > 1 ? 1 : 0;
+      needed_[g] += ComesBack(state, blocks[i]) ? 0 : 1;
     }
   }
   if (!core_->pool.Promise(state.account, needed_)) return std::nullopt;
@@ -74,22 +83,23 @@ std::optional<std::uint64_t> KvCache::Truncate(SequenceState& state, std::uint64
   for (std::uint32_t g = 0; g < core_->groups(); ++g) {
     SequenceState::Table& table = state.tables[g];
     table.promised += needed_[g];
+    table.first_live = std::min(table.first_live, core_->layout.group(g).FirstLiveBlock(size));
     for (; table.blocks.size() > keep; table.blocks.pop_back(), table.addresses.pop_back()) {
       const BlockId block = table.blocks.back();
       if (block == kNoBlock) continue;
-      const bool comes_back = core_->layout.group(g).has_window() || core_->pool.pins(block) == 1;
+      const bool comes_back = ComesBack(state, block);
       DropBlock(state, g, table.blocks.size() - 1);
       if (comes_back) Repromise(state, g);
     }
   }
   if (state.path != kNoNode) {
     const NodeId old = state.path;
-    for (std::uint64_t i = sealed; i > size / block_tokens; --i) {
-      state.path = core_->index.parent(state.path);
-    }
+    NodeId node = old;
+    for (std::uint64_t i = sealed; i > keep; --i) node = core_->index.parent(node);
+    ReviveWindow(state, node, std::min(keep, sealed));
+    state.path = copies_tail ? core_->index.parent(node) : node;
     core_->index.AddReference(state.path);
     core_->index.DropReference(old);
-    ReviveWindow(state, size);
     core_->RemoveUnneeded(old);
   }
   state.size = size;
@@ -97,19 +107,17 @@ std::optional<std::uint64_t> KvCache::Truncate(SequenceState& state, std::uint64
   return size;
 }
 
-// Pins again what the windows had passed and a query at `size` reads.
-void KvCache::ReviveWindow(SequenceState& state, std::uint64_t size) {
-  const std::uint64_t whole = size / core_->block_tokens();
+// Pins again what the windows had passed and are to hold: blocks from first_live on. `last` is the
+// node of block number end - 1.
+void KvCache::ReviveWindow(SequenceState& state, NodeId last, std::uint64_t end) {
   for (std::uint32_t g = 0; g < core_->groups(); ++g) {
     const LaneGroup& group = core_->layout.group(g);
     if (!group.has_window()) continue;
     SequenceState::Table& table = state.tables[g];
-    const std::uint64_t live = group.FirstLiveBlock(size);
-    table.first_live = std::min(table.first_live, live);
-    NodeId node = state.path;
-    for (std::uint64_t i = whole; i-- > live; node = core_->index.parent(node)) {
+    NodeId node = last;
+    for (std::uint64_t i = end; i-- > table.first_live; node = core_->index.parent(node)) {
       if (table.blocks[i] != kNoBlock) continue;
-      --table.promised;
+      table.Spend();
       const BlockId block = core_->index.block(node, g);
       core_->PinCached(block, state.account);
       SetBlock(state, g, i, block);
@@ -166,9 +174,9 @@ std::unique_ptr<SequenceState> KvCache::Fork(const SequenceState& from, std::uin
       Append(*state, g, block);
       if (block == kNoBlock) continue;
       if (core_->layout.group(g).has_window()) {
-        --table.promised;
+        table.Spend();
       } else if (core_->pool.state(block) == BlockState::kOpen) {
-        --table.promised;  // the promised copy belongs to the block: either may be the one to write
+        table.Spend();  // the promised copy belongs to the block: either may be the one to write
         ++core_->CopyPromises(block);
       }
       core_->pool.Pin(block, state->account);

@@ -1,0 +1,80 @@
+// Random programs of the language in testing/cache_ops.h against the naive model.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "base/rng.h"
+#include "kv/testing/cache_ops.h"
+
+namespace ashlar::kv {
+namespace {
+
+using testing::CacheWorld;
+using testing::LayoutNamed;
+using testing::WorldOptions;
+
+std::vector<std::uint8_t> RandomProgram(std::uint64_t seed, std::size_t bytes) {
+  std::vector<std::uint8_t> program(bytes);
+  for (std::size_t i = 0; i < bytes; ++i) {
+    program[i] = static_cast<std::uint8_t>(RandomBits(seed, 9, i));
+  }
+  return program;
+}
+
+std::uint64_t BlockBytes(const KvLayoutSpec& spec) {
+  std::uint64_t bytes = 0;
+  const KvLayout layout = *KvLayout::Create(spec);
+  for (const LaneGroup& group : layout.groups()) bytes += group.block_bytes();
+  return bytes;
+}
+
+class CacheProperty : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(CacheProperty, HitsAreExactWhereNothingIsReplaced) {
+  for (std::uint64_t seed = 0; seed < 8; ++seed) {
+    WorldOptions options{.layout = LayoutNamed(GetParam()),
+                         .has_limits = false,
+                         .is_roomy = true,
+                         .check_every = 50};
+    options.memory_bytes = BlockBytes(options.layout) * 4'000;
+    CacheWorld world(options);
+    world.Run(RandomProgram(seed, 10'000), 1500);
+    EXPECT_GT(world.hits(), 200u);
+    EXPECT_EQ(world.refusals(), 0u);
+    EXPECT_EQ(world.cache().counters().replaced_blocks, 0u);
+  }
+}
+
+TEST_P(CacheProperty, EveryPolicyKeepsEveryPromise) {
+  for (const ReplacementKind kind : kReplacementKinds) {
+    WorldOptions options{.layout = LayoutNamed(GetParam()), .replacement = kind, .check_every = 20};
+    options.memory_bytes = BlockBytes(options.layout) * 60;
+    options.max_memory_bytes = options.memory_bytes * 3 / 2;
+    CacheWorld world(options);
+    world.Run(RandomProgram(100 + static_cast<std::uint64_t>(kind), 30'000), 4000);
+    EXPECT_GT(world.hits(), 0u);
+    EXPECT_GT(world.refusals(), 0u);
+    EXPECT_GT(world.cache().counters().replaced_blocks, 0u);
+  }
+}
+
+TEST_P(CacheProperty, CollidingHashesNeverServeOtherTokens) {
+  WorldOptions options{
+      .layout = LayoutNamed(GetParam()),
+      .has_limits = false,
+      .is_roomy = true,
+      .check_every = 100,
+      .hasher = [](std::uint64_t, std::span<const TokenId>) -> std::uint64_t { return 42; }};
+  options.memory_bytes = BlockBytes(options.layout) * 4000;
+  CacheWorld world(options);
+  world.Run(RandomProgram(7, 4000), 400);
+  EXPECT_GT(world.hits(), 100u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, CacheProperty,
+                         ::testing::Values("full", "window", "sinks", "hybrid", "mixed"),
+                         [](const auto& param_info) { return param_info.param; });
+
+}  // namespace
+}  // namespace ashlar::kv
