@@ -29,6 +29,9 @@ struct GenerationRequest {
   // Report the raw logits of every prompt and completion position (OnLogits). For checks and
   // research.
   bool report_logits = false;
+  // Prefixes are shared only between requests with the same salt. A secret of the tenant; empty:
+  // shared with all that have none. At most 4096 bytes.
+  std::string cache_salt = {};
 };
 
 enum class FinishReason { kStop, kLength, kCancelled, kError };
@@ -82,7 +85,8 @@ struct ServiceInfo {
 struct ServiceStats {
   std::uint64_t running = 0;
   std::uint64_t waiting = 0;
-  std::uint64_t kv_bytes_used = 0;
+  std::uint64_t kv_bytes_used = 0;    // by running requests
+  std::uint64_t kv_bytes_cached = 0;  // idle: kept for requests to come, given up when needed
 };
 
 // Implementations may be called from any thread.

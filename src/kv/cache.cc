@@ -89,7 +89,7 @@ Admission KvCache::Admit(const Prompt& prompt, const AdmitOptions& options) {
     ASHLAR_CHECK(state, "what was given back is not there");
   }
   admission.report.hit_tokens = state->size;
-  if (options.reuse == Reuse::kOn) PromisePrompt(*state, prompt, hashes, *match);
+  if (options.reuse != Reuse::kOff) PromisePrompt(*state, prompt, hashes, *match);
   ++core_->counters.admitted;
   core_->counters.prompt_tokens += prompt.tokens.size();
   core_->counters.hit_tokens += state->size;
@@ -116,7 +116,13 @@ std::unique_ptr<SequenceState> KvCache::Start(const Prompt& prompt, const AdmitO
   state->account = options.account;
   state->retention = options.retention;
   for (std::uint32_t g = 0; g < core_->groups(); ++g) state->tables[g].promised = needed_[g];
+  state->tokens.reserve(options.max_tokens);
   state->tokens.assign(prompt.tokens.begin(), prompt.tokens.end());
+  for (SequenceState::Table& table : state->tables) {
+    const std::uint64_t blocks = core_->layout.BlocksNeeded(options.max_tokens);
+    table.blocks.reserve(blocks);
+    table.addresses.reserve(blocks);
+  }
   PinMatch(*state, match);
   return state;
 }

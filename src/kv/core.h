@@ -145,7 +145,7 @@ class CacheCore {
  private:
   struct Root {
     ScopeDigest digest;
-    Scope scope;
+    std::uint64_t scope_number = 0;  // MissMemory's
   };
 
   CacheCore(const KvLayout& layout, const CacheOptions& options, const Clock& clock,

@@ -36,8 +36,9 @@
 namespace ashlar::kv {
 
 enum class Reuse : std::uint8_t {
-  kOn,   // serve from the cache, and leave the blocks in it
-  kOff,  // compute everything, and leave nothing
+  kOn,     // serve from the cache, and leave the blocks in it
+  kStore,  // compute everything, and leave the blocks in it
+  kOff,    // compute everything, and leave nothing
 };
 
 // What a sequence holds. Kept and used again by the cache, so that admitting one allocates nothing
