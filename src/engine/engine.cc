@@ -27,6 +27,10 @@ std::string_view CodecName(DType codec) {
   }
 }
 
+bool ReportsLogits(const GenerationRequest& request) {
+  return request.report_logits != LogitReport::kNone;
+}
+
 bool HasPenalties(const model::SamplingParams& params) {
   return params.repetition_penalty != 1.0 || params.presence_penalty != 0.0 ||
          params.frequency_penalty != 0.0;
@@ -114,7 +118,7 @@ ServiceStats Engine::stats() const {
 std::uint64_t Engine::StoredTokens(const GenerationRequest& request) {
   const std::uint64_t generated = request.max_tokens;
   return request.prompt.size() +
-         (request.report_logits || generated == 0 ? generated : generated - 1);
+         (ReportsLogits(request) || generated == 0 ? generated : generated - 1);
 }
 
 Status Engine::Check(const GenerationRequest& request) const {
@@ -167,7 +171,7 @@ Status Engine::Check(const GenerationRequest& request) const {
 
 // Where every position must be computed for its logits, nothing can be served from the cache.
 kv::AdmitOptions Engine::AdmitOptionsOf(const GenerationRequest& request) const {
-  const bool wants_all = request.report_logits || request.prompt_logprobs;
+  const bool wants_all = request.report_logits == LogitReport::kAll || request.prompt_logprobs;
   return {.max_tokens = StoredTokens(request),
           .chunk = prefill_chunk_,
           .reuse = reuse_ == kv::Reuse::kOn && wants_all ? kv::Reuse::kStore : reuse_};
@@ -244,7 +248,7 @@ void Engine::RunPlan(const sched::StepPlan& plan) {
   // Addresses last: preparing one sequence may move blocks of another.
   for (const sched::StepItem& item : plan.items) {
     Sequence& sequence = *sequences_.at(item.id);
-    const bool wants_all = sequence.request.report_logits || sequence.request.prompt_logprobs;
+    const bool wants_all = ReportsLogits(sequence.request) || sequence.request.prompt_logprobs;
     const bool wants_last =
         item.reaches_end && (sequence.request.max_tokens > 0 || sequence.finish.has_value());
     chunks_.push_back({.tokens = std::span(sequence.tokens).subspan(item.position, item.tokens),
@@ -275,7 +279,7 @@ void Engine::EndStepOf(Sequence& sequence, const sched::StepItem& item) {
   }
   // When logits are reported the last token is computed too, for its own.
   const bool is_complete =
-      !sequence.request.report_logits || item.position + item.tokens == sequence.tokens.size();
+      !ReportsLogits(sequence.request) || item.position + item.tokens == sequence.tokens.size();
   if (sequence.finish && is_complete) {
     Finish(item.id, *sequence.finish, sequence.error);
   } else {
@@ -285,7 +289,7 @@ void Engine::EndStepOf(Sequence& sequence, const sched::StepItem& item) {
 
 void Engine::OnLogits(Sequence& sequence, std::uint64_t position, std::span<const float> logits) {
   const GenerationRequest& request = sequence.request;
-  if (request.report_logits) sequence.sink->OnLogits(position, logits);
+  if (ReportsLogits(request)) sequence.sink->OnLogits(position, logits);
   if (request.prompt_logprobs && position + 1 < request.prompt.size()) {
     sequence.prompt_logprobs.push_back(
         LogprobsOf(logits, request.prompt[position + 1], *request.top_logprobs));

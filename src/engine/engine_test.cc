@@ -74,7 +74,7 @@ TEST(Engine, ReportsLogitsOfEveryPositionOnceAndInOrder) {
     const auto sink = RunAlone(*engine, {.prompt = Prompt(37, 4),
                                          .sampling = {.temperature = 0},
                                          .max_tokens = max_tokens,
-                                         .report_logits = true});
+                                         .report_logits = LogitReport::kAll});
     ASSERT_EQ(sink->logits.size(), 37 + max_tokens);
     for (std::size_t i = 0; i < sink->positions.size(); ++i) ASSERT_EQ(sink->positions[i], i);
     for (std::size_t i = 0; i < max_tokens; ++i) {
@@ -91,7 +91,7 @@ TEST(Engine, LogprobsAgreeWithTheLogits) {
                                        .max_tokens = 3,
                                        .top_logprobs = 4,
                                        .prompt_logprobs = true,
-                                       .report_logits = true});
+                                       .report_logits = LogitReport::kAll});
   ASSERT_EQ(sink->prompt_logprobs.size(), 17u);
   for (std::size_t i = 0; i < 17; ++i) {
     EXPECT_EQ(sink->prompt_logprobs[i].token, prompt[i + 1]);
@@ -119,7 +119,7 @@ TEST(Engine, ARequestGetsTheSameTokensAndLogitsInAnyCompany) {
                                      .frequency_penalty = i % 3 == 0 ? 0.5 : 0.0,
                                      .seed = i},
                         .max_tokens = 5 + 3 * i,
-                        .report_logits = true});
+                        .report_logits = LogitReport::kAll});
   }
   std::vector<std::shared_ptr<RecordingSink>> alone;
   for (const GenerationRequest& request : requests) {

@@ -16,6 +16,12 @@
 
 namespace ashlar::engine {
 
+enum class LogitReport : std::uint8_t {
+  kNone,
+  kComputed,  // of the positions that are computed: not of those served from the cache
+  kAll,       // of every prompt and completion position; nothing is served from the cache
+};
+
 struct GenerationRequest {
   std::vector<TokenId> prompt;  // at least one token
   model::SamplingParams sampling;
@@ -26,9 +32,8 @@ struct GenerationRequest {
   std::optional<std::uint32_t> top_logprobs = std::nullopt;
   // Report the same for every prompt token but the first (needs top_logprobs).
   bool prompt_logprobs = false;
-  // Report the raw logits of every prompt and completion position (OnLogits). For checks and
-  // research.
-  bool report_logits = false;
+  // Report raw logits (OnLogits). For checks and research.
+  LogitReport report_logits = LogitReport::kNone;
   // Prefixes are shared only between requests with the same salt. A secret of the tenant; empty:
   // shared with all that have none. At most 4096 bytes.
   std::string cache_salt = {};
