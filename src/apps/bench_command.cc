@@ -35,7 +35,8 @@ Result<CacheBenchOptions> Resolve(const BenchCacheFlags& flags) {
   }
   options.blocks.clear();
   for (const std::string& text : flags.blocks) {
-    ASHLAR_ASSIGN(const std::uint64_t blocks, ParseTokenCount(text));
+    const Result<std::uint64_t> parsed = ParseTokenCount(text);
+    const std::uint64_t blocks = parsed.ok() ? *parsed : 0;
     if (blocks < kMinBenchBlocks || blocks > kMaxBenchBlocks) {
       return MakeError(ErrorCode::kInvalidArgument, "--blocks is {}; it must be {} to {}", text,
                        kMinBenchBlocks, kMaxBenchBlocks);
