@@ -178,6 +178,7 @@ Status RunFragmentationBench(BenchReport& report) {
   for (const kv::Reuse reuse : {kv::Reuse::kOn, kv::Reuse::kOff}) {
     ASHLAR_ASSIGN(MixedLoad load, MixedLoad::Create(reuse));
     for (int step = 0; step < kSteps; ++step) load.Step();
+    load.core().CheckInvariants();
     const Peaks& peaks = load.peaks();
     const kv::BlockStore& store = load.core().pool.store();
     const auto taken = static_cast<double>(load.core().counters.taken_blocks);
