@@ -82,6 +82,7 @@ class CacheCore {
   EventLog events;
   MissMemory misses;
   CacheCounters counters;
+  std::vector<std::uint64_t> needed;  // scratch, by group
 
   // Reads the clock for what follows; levels whose time has passed end.
   void UpdateTime();
