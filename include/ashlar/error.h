@@ -42,13 +42,13 @@ class [[nodiscard]] Expected {
   bool ok() const { return state_.index() == 0; }
   explicit operator bool() const { return ok(); }
 
-  // Precondition: ok().
+  // Precondition: ok(). Of a temporary the value comes by value: a range-for over it is right.
   T& value() & { return Checked(); }
   const T& value() const& { return const_cast<Expected*>(this)->Checked(); }
-  T&& value() && { return std::move(Checked()); }
+  T value() && { return std::move(Checked()); }
   T& operator*() & { return value(); }
   const T& operator*() const& { return value(); }
-  T&& operator*() && { return std::move(*this).value(); }
+  T operator*() && { return std::move(Checked()); }
   T* operator->() { return &value(); }
   const T* operator->() const { return &value(); }
 

@@ -109,7 +109,7 @@ struct Event {
   BlockKey parent = {};  // the block before; for a first block, a key made of the scope
   std::uint32_t group = 0;
   std::uint16_t account = 0;
-  std::vector<TokenId> tokens;  // kStored: the block's own
+  std::vector<TokenId> tokens;  // kStored: the block's own; fewer in a last, partly filled one
   std::int64_t time_ns = 0;
 };
 
