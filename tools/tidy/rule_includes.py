@@ -16,6 +16,7 @@ FLOORS = {
     "model": 2,
     "sched": 2,
     "retention": 2,
+    "embed": 2,
     "engine": 3,
     "sim": 3,
     "plan": 4,
