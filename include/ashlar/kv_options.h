@@ -16,7 +16,9 @@ namespace ashlar::cache {
 enum class Storage : std::uint8_t {
   kOwned,          // the cache's: memory_bytes are reserved, blocks have addresses
   kDecisionsOnly,  // yours (a GPU's, say), by block id: the cache counts bytes and holds none.
-                   // Copies that it would have made are yours to make: Cache::TakeCopies
+                   // Copies that it would have made are yours to make: Cache::TakeCopies. An id is
+                   // a block of one group now and may be another's later: where groups differ in
+                   // block_bytes, give every id room for the largest, or map memory behind ids
 };
 
 enum class Replacement : std::uint8_t { kLru, kFifo, kLfu, kSlru, kS3Fifo, kSieve, kCostAware };

@@ -1,7 +1,6 @@
-#include "ashlar/error.h"
-
 #include <string_view>
 
+#include "ashlar/error.h"
 #include "base/check.h"
 
 namespace ashlar::cache {

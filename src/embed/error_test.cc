@@ -1,11 +1,11 @@
-#include "ashlar/error.h"
-
 #include <gtest/gtest.h>
 
 #include <memory>
 #include <string>
 #include <type_traits>
 #include <utility>
+
+#include "ashlar/error.h"
 
 namespace ashlar::cache {
 namespace {

@@ -14,7 +14,8 @@ using internal::EmptyHandle;
 using internal::Fail;
 
 // A block id is its number: a table of ours is a table of integers to a kernel.
-static_assert(sizeof(ashlar::BlockId) == sizeof(BlockId) && std::is_standard_layout_v<ashlar::BlockId>);
+static_assert(sizeof(ashlar::BlockId) == sizeof(BlockId) &&
+              std::is_standard_layout_v<ashlar::BlockId>);
 static_assert(kv::kNoBlock.value() == kNoBlock);
 
 // --- Sequence ---

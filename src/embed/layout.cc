@@ -83,11 +83,11 @@ std::vector<Lane> LanesOf(std::span<const std::uint32_t> layers, std::uint32_t k
 }
 
 std::vector<Lane> LanesOf(LayerRange layers, std::uint32_t kv_heads, std::uint32_t model) {
-  std::vector<std::uint32_t> numbers;
   const std::uint32_t step = std::max(layers.step, 1u);
   const std::uint64_t count = std::min<std::uint64_t>(layers.count, kMaxLanes + 1);
+  std::vector<std::uint32_t> numbers(count);
   for (std::uint64_t i = 0; i < count; ++i) {
-    numbers.push_back(static_cast<std::uint32_t>(layers.first + i * step));
+    numbers[i] = static_cast<std::uint32_t>(layers.first + i * step);
   }
   return LanesOf(numbers, kv_heads, model);
 }

@@ -107,6 +107,9 @@ def _check_floor(path, line, name, target):
     if path.startswith("include/") and not target.startswith("include/"):
         yield Finding(path, line, "include-floor", f'the public headers expose "{name}"',
                       "include/ashlar/ includes only itself and the standard library")
+    if path.startswith("examples/") and not target.startswith("include/"):
+        yield Finding(path, line, "include-floor", f'an example includes "{name}"',
+                      "examples/ include only include/ashlar/, as an embedder must")
     own, used = _folder_of(path), _folder_of(target)
     if own is None or used is None or own == used:
         return
