@@ -225,6 +225,33 @@ TEST_P(CacheRollback, ReachesEveryPromisedLengthOverBlockAndWindowEdges) {
   }
 }
 
+// With reuse off nothing that a window has passed can be found again.
+TEST_P(CacheRollback, ReachesEveryPromisedLengthWithoutTheIndex) {
+  for (std::uint64_t n = 60; n <= 120; ++n) {
+    CacheScene scene(LayoutNamed(GetParam()), {.memory_bytes = kAmple});
+    const Tokens text = Text(1, n);
+    for (const std::uint64_t back : {1u, 16u, 20u}) {
+      Sequence sequence =
+          scene.Start(text, {.max_tokens = n, .max_rollback = 20, .reuse = Reuse::kOff});
+      scene.Finish(sequence, text);
+      ASSERT_EQ(sequence.Truncate(n - back), n - back) << n << " tokens";
+      scene.Check(sequence);
+      ASSERT_TRUE(scene.Compute(sequence, Text(2, back)));
+      scene.Check(sequence);
+    }
+  }
+}
+
+TEST_P(CacheRollback, CopyOfASealedTailIsPromisedBesideWhatGoesFurther) {
+  CacheScene scene(LayoutNamed(GetParam()), {.memory_bytes = kAmple});
+  const Tokens text = Text(1, 48);
+  Sequence sequence = scene.Start(text, {.max_tokens = 48, .chunk = 40});
+  scene.Finish(sequence, text);
+  ASSERT_EQ(sequence.Truncate(37), 37u);
+  ASSERT_TRUE(scene.Compute(sequence, Text(2, 33), 33));  // two blocks beyond the promise
+  scene.Check(sequence);
+}
+
 TEST_P(CacheRollback, SealedTailIsCopiedAndStaysAsItWas) {
   CacheScene scene(LayoutNamed(GetParam()), {.memory_bytes = kAmple});
   const Tokens text = Text(1, 48);
