@@ -63,8 +63,6 @@ std::uint64_t BlockStore::ChoosePageBytes(const KvLayout& layout, std::uint64_t 
 }
 
 Result<BlockStore> BlockStore::Create(const KvLayout& layout, const BlockStoreOptions& options) {
-  std::uint64_t one_of_each = 0;
-  for (const LaneGroup& group : layout.groups()) one_of_each += group.block_bytes();
   const std::uint64_t largest = LargestBlock(layout);
   // A page belongs to one group: the least that works is one page each, of the largest block.
   const std::uint64_t least = largest * layout.groups().size();
@@ -308,11 +306,9 @@ void BlockStore::CheckInvariants() const {
   std::vector<std::uint64_t> taken(groups_.size());
   std::vector<std::uint64_t> pages(groups_.size());
   std::vector<std::uint32_t> per_page(pages_.size());
-  std::uint64_t ids = 0;
   for (std::uint32_t id = 0; id < used_ids_; ++id) {
     const Place& place = places_[id];
     if (place.page == kNil) continue;
-    ++ids;
     ASHLAR_CHECK(pages_[place.page].state == PageState::kOwned, "block {} on a free page", id);
     ASHLAR_CHECK(owners_[SlotIndex(place.page, place.slot)] == id, "block {} lost its slot", id);
     ASHLAR_CHECK(place.slot < pages_[place.page].used, "block {} on a slot never taken", id);

@@ -263,6 +263,7 @@ Status KvCache::Unpin(PinId pin) {
 // --- The whole cache ---
 
 bool KvCache::Reset() {
+  if (live_sequences_ > 0) return false;
   for (std::uint32_t g = 0; g < core_->groups(); ++g) {
     if (core_->pool.pinned(g) > 0) return false;
   }

@@ -72,6 +72,36 @@ TEST_P(CacheProperty, CollidingHashesNeverServeOtherTokens) {
   EXPECT_GT(world.hits(), 100u);
 }
 
+// Sanitizers cost a factor of ten.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr std::uint64_t kOps = 50'000;
+#else
+constexpr std::uint64_t kOps = 1'000'000;
+#endif
+
+TEST(CachePropertyLong, AMillionOperationsKeepEveryPromise) {
+  const std::vector<std::string> layouts = {"full", "window", "sinks", "hybrid", "mixed"};
+  constexpr std::uint64_t kWorlds = 5 * kReplacementKinds.size();
+  std::uint64_t ops = 0;
+  for (std::uint64_t world_number = 0; world_number < kWorlds; ++world_number) {
+    WorldOptions options{.layout = LayoutNamed(layouts[world_number % layouts.size()]),
+                         .replacement = kReplacementKinds[world_number % kReplacementKinds.size()],
+                         .has_limits = world_number % 2 == 0,
+                         .check_every = 500};
+    options.memory_bytes = BlockBytes(options.layout) * (40 + world_number % 3 * 30);
+    options.max_memory_bytes = options.memory_bytes * 3 / 2;
+    CacheWorld world(options);
+    const std::uint64_t wanted = kOps / kWorlds + 1;
+    const std::uint64_t done = world.Run(RandomProgram(1'000 + world_number, wanted * 12), wanted);
+    EXPECT_EQ(done, wanted);
+    EXPECT_GT(world.hits(), 0u);
+    EXPECT_GT(world.refusals(), 0u);
+    EXPECT_GT(world.cache().counters().replaced_blocks, 0u);
+    ops += done;
+  }
+  EXPECT_GE(ops, kOps);
+}
+
 INSTANTIATE_TEST_SUITE_P(Layouts, CacheProperty,
                          ::testing::Values("full", "window", "sinks", "hybrid", "mixed"),
                          [](const auto& param_info) { return param_info.param; });

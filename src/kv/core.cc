@@ -120,28 +120,28 @@ void CacheCore::MakeRoomBelowCeiling(AccountId account, std::uint64_t bytes) {
 // another group's pages is gathered before anything is replaced.
 bool CacheCore::MakeRoom(AccountId account, std::uint32_t group) {
   if (FreePageOfAny()) return true;
-  const std::optional<Replacer::Victim> victim = FindVictim(account, std::nullopt);
+  const auto may_lose = [this, account](AccountId owner) {
+    return owner == account || pool.is_above_floor(owner);
+  };
+  const std::optional<Replacer::Victim> victim = FindVictim(may_lose);
   if (!victim) return false;
   Replace(victim->block);
   if (victim->group == group) return true;
   // The page of another group is wanted: it loses as many blocks as its emptiest page holds.
   BlockStore& store = pool.store();
   while (store.free_pages() == 0 && !store.FreePage(victim->group)) {
-    const std::optional<Replacer::Victim> next = FindVictim(account, victim->group);
+    const std::optional<Replacer::Victim> next = replacer.FindVictim(victim->group, may_lose);
     if (!next) break;  // the next round looks elsewhere
     Replace(next->block);
   }
   return true;
 }
 
-std::optional<Replacer::Victim> CacheCore::FindVictim(AccountId account,
-                                                      std::optional<std::uint32_t> group) {
-  const auto may_lose = [this, account](AccountId owner) {
-    return owner == account || pool.is_above_floor(owner);
-  };
-  if (const auto victim = replacer.FindVictim(group, may_lose)) return victim;
-  // A promise comes before a floor's idle blocks: floors bound what may be promised.
-  return replacer.FindVictim(group, [](AccountId) { return true; });
+// A promise, or a smaller cap, comes before a floor's idle blocks: floors bound what may be
+// promised. But they come last, whatever their group.
+std::optional<Replacer::Victim> CacheCore::FindVictim(Replacer::MayLose may_lose) {
+  if (const auto victim = replacer.FindVictim(std::nullopt, may_lose)) return victim;
+  return replacer.FindVictim(std::nullopt, [](AccountId) { return true; });
 }
 
 bool CacheCore::FreePageOfAny() {
@@ -320,7 +320,7 @@ bool CacheCore::FreePages(std::uint64_t pages) {
   BlockStore& store = pool.store();
   while (store.free_pages() < pages) {
     if (FreePageOfAny()) continue;
-    const auto victim = replacer.FindVictim(std::nullopt, [](AccountId) { return true; });
+    const auto victim = FindVictim([this](AccountId owner) { return pool.is_above_floor(owner); });
     if (!victim) return false;
     Replace(victim->block);
   }

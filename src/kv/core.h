@@ -155,7 +155,7 @@ class CacheCore {
   [[nodiscard]] bool MakeRoom(AccountId account, std::uint32_t group);
   void MakeIdle(BlockId block, const Retention& retention);
   void TellIdle(BlockId block);
-  std::optional<Replacer::Victim> FindVictim(AccountId account, std::optional<std::uint32_t> group);
+  std::optional<Replacer::Victim> FindVictim(Replacer::MayLose may_lose);
   bool FreePageOfAny();
   void Replace(BlockId block);
   void Drop(BlockId block);
