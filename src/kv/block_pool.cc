@@ -101,37 +101,37 @@ bool BlockPool::Promise(AccountId account, std::span<const std::uint64_t> blocks
   return true;
 }
 
-bool BlockPool::PromiseOne(AccountId id, std::uint32_t g) {
+bool BlockPool::PromiseOne(AccountId id, std::uint32_t group) {
   const Account& account = accounts_[id.value()];
   const Purse& purse = purses_[account.purse];
-  const std::uint64_t live_pages = purse.live_pages - groups_[g].PagesFor(purse.live[g]) +
-                                   groups_[g].PagesFor(purse.live[g] + 1);
+  const std::uint64_t live_pages = purse.live_pages - groups_[group].PagesFor(purse.live[group]) +
+                                   groups_[group].PagesFor(purse.live[group] + 1);
   const std::uint64_t pages = std::max(live_pages, purse.floor_pages);
   if (live_pages_ - purse.pages() + pages > store_.pages() ||
-      account.live_bytes + groups_[g].block_bytes > account.limits.ceiling_bytes) {
+      account.live_bytes + groups_[group].block_bytes > account.limits.ceiling_bytes) {
     return false;
   }
-  AddLive(id, g, 1);
-  ++groups_[g].promised;
+  AddLive(id, group, 1);
+  ++groups_[group].promised;
   return true;
 }
 
-void BlockPool::Unpromise(AccountId account, std::uint32_t g, std::uint64_t blocks) {
-  ASHLAR_CHECK(groups_[g].promised >= blocks, "{} blocks were not promised", blocks);
-  AddLive(account, g, -static_cast<std::int64_t>(blocks));
-  groups_[g].promised -= blocks;
+void BlockPool::Unpromise(AccountId account, std::uint32_t group, std::uint64_t blocks) {
+  ASHLAR_CHECK(groups_[group].promised >= blocks, "{} blocks were not promised", blocks);
+  AddLive(account, group, -static_cast<std::int64_t>(blocks));
+  groups_[group].promised -= blocks;
 }
 
-std::optional<BlockId> BlockPool::TakePromised(AccountId account, std::uint32_t g) {
-  ASHLAR_DCHECK(groups_[g].promised > 0, "group {} has no promise", g);
-  const std::optional<BlockId> id = store_.Take(g);
+std::optional<BlockId> BlockPool::TakePromised(AccountId account, std::uint32_t group) {
+  ASHLAR_DCHECK(groups_[group].promised > 0, "group {} has no promise", group);
+  const std::optional<BlockId> id = store_.Take(group);
   if (!id) return std::nullopt;
   Block& block = blocks_[id->value()];
-  block = {.pins = 1, .account = account, .group = static_cast<std::uint16_t>(g)};
+  block = {.pins = 1, .account = account, .group = static_cast<std::uint16_t>(group)};
   Recount(block, BlockState::kFree, BlockState::kOpen);
   block.state = BlockState::kOpen;
-  --groups_[g].promised;
-  ++groups_[g].pinned;
+  --groups_[group].promised;
+  ++groups_[group].pinned;
   return id;
 }
 
@@ -198,9 +198,9 @@ void BlockPool::Free(BlockId id) {
   store_.Give(id);
 }
 
-void BlockPool::EndLive(AccountId account, std::uint32_t g) {
-  AddLive(account, g, -1);
-  --groups_[g].pinned;
+void BlockPool::EndLive(AccountId account, std::uint32_t group) {
+  AddLive(account, group, -1);
+  --groups_[group].pinned;
 }
 
 // Nothing is counted for free blocks: they are nobody's.
@@ -217,15 +217,15 @@ void BlockPool::Recount(const Block& block, BlockState from, BlockState to) {
 }
 
 // Of the counters, the caller changes promised or pinned by as much.
-void BlockPool::AddLive(AccountId id, std::uint32_t g, std::int64_t blocks) {
+void BlockPool::AddLive(AccountId id, std::uint32_t group, std::int64_t blocks) {
   Account& account = accounts_[id.value()];
   Purse& purse = purses_[account.purse];
   live_pages_ -= purse.pages();
-  purse.live_pages -= groups_[g].PagesFor(purse.live[g]);
-  purse.live[g] += static_cast<std::uint64_t>(blocks);
-  purse.live_pages += groups_[g].PagesFor(purse.live[g]);
+  purse.live_pages -= groups_[group].PagesFor(purse.live[group]);
+  purse.live[group] += static_cast<std::uint64_t>(blocks);
+  purse.live_pages += groups_[group].PagesFor(purse.live[group]);
   live_pages_ += purse.pages();
-  account.live_bytes += static_cast<std::uint64_t>(blocks) * groups_[g].block_bytes;
+  account.live_bytes += static_cast<std::uint64_t>(blocks) * groups_[group].block_bytes;
 }
 
 void BlockPool::CheckInvariants() const {
@@ -245,10 +245,10 @@ void BlockPool::CheckInvariants() const {
   for (std::uint32_t g = 0; g < groups_.size(); ++g) {
     std::uint64_t pinned = 0;
     std::uint64_t idle = 0;
-    for (std::uint16_t a = 0; a < accounts_.size(); ++a) {
-      pinned +=
-          count(AccountId(a), g, BlockState::kOpen) + count(AccountId(a), g, BlockState::kShared);
-      idle += count(AccountId(a), g, BlockState::kIdle);
+    for (std::size_t i = 0; i < accounts_.size(); ++i) {
+      const AccountId a(static_cast<std::uint16_t>(i));
+      pinned += count(a, g, BlockState::kOpen) + count(a, g, BlockState::kShared);
+      idle += count(a, g, BlockState::kIdle);
     }
     ASHLAR_CHECK(groups_[g].pinned == (groups_[g].has_window ? pins[g] : pinned) &&
                      pinned + idle == store_.taken(g),

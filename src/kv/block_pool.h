@@ -76,13 +76,13 @@ class BlockPool {
   // Promises `blocks[g]` blocks of every group g to the account. False, and nothing changed, when
   // they do not fit beside what is live, or above the account's ceiling.
   [[nodiscard]] bool Promise(AccountId account, std::span<const std::uint64_t> blocks);
-  [[nodiscard]] bool PromiseOne(AccountId account, std::uint32_t group);
+  [[nodiscard]] bool PromiseOne(AccountId id, std::uint32_t group);
   // Takes promises back. Precondition: they were given and not used.
   void Unpromise(AccountId account, std::uint32_t group, std::uint64_t blocks);
   // Whether Promise would be accepted.
-  bool Fits(AccountId account, std::span<const std::uint64_t> blocks) const;
+  bool Fits(AccountId id, std::span<const std::uint64_t> blocks) const;
   // Whether it could ever be, with nothing else live.
-  bool CouldEverFit(AccountId account, std::span<const std::uint64_t> blocks) const;
+  bool CouldEverFit(AccountId id, std::span<const std::uint64_t> blocks) const;
 
   // Uses one promise of the account: an open block with one pin, charged to it. nullopt when the
   // store has no place: replace or move something and try again.
@@ -91,16 +91,16 @@ class BlockPool {
   // One more reader. In a group with a window it uses one promise of the account: there a pin is
   // what is paid for, not the block, so that a sequence whose window moves on can always have its
   // promise back, whoever else still reads the block. Precondition: open or shared.
-  void Pin(BlockId block, AccountId account);
+  void Pin(BlockId id, AccountId account);
   // The pins left. At 0 the caller must call MakeIdle or Free.
-  [[nodiscard]] std::uint32_t Unpin(BlockId block, AccountId account);
-  void Seal(BlockId block);  // open -> shared
+  [[nodiscard]] std::uint32_t Unpin(BlockId id, AccountId account);
+  void Seal(BlockId id);  // open -> shared
   // Shared without pins -> idle.
-  void MakeIdle(BlockId block);
+  void MakeIdle(BlockId id);
   // Idle -> shared with one pin, charged to `account`; uses one promise of it.
-  void Revive(BlockId block, AccountId account);
+  void Revive(BlockId id, AccountId account);
   // Any state, no pins -> free.
-  void Free(BlockId block);
+  void Free(BlockId id);
 
   BlockState state(BlockId block) const { return blocks_[block.value()].state; }
   std::uint32_t pins(BlockId block) const { return blocks_[block.value()].pins; }
@@ -182,7 +182,7 @@ class BlockPool {
            static_cast<std::size_t>(state);
   }
   void Recount(const Block& block, BlockState from, BlockState to);
-  void AddLive(AccountId account, std::uint32_t group, std::int64_t blocks);
+  void AddLive(AccountId id, std::uint32_t group, std::int64_t blocks);
   void EndLive(AccountId account, std::uint32_t group);
 
   BlockStore store_;

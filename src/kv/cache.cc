@@ -311,10 +311,11 @@ std::uint64_t KvCache::live_bytes() const {
 
 std::uint64_t KvCache::idle_bytes() const {
   std::uint64_t bytes = 0;
-  for (std::uint16_t a = 0; a < core_->pool.accounts(); ++a) {
+  for (std::size_t i = 0; i < core_->pool.accounts(); ++i) {
+    const AccountId account(static_cast<std::uint16_t>(i));
     for (std::uint32_t g = 0; g < core_->groups(); ++g) {
-      bytes += core_->pool.count(AccountId(a), g, BlockState::kIdle) *
-               core_->layout.group(g).block_bytes();
+      bytes +=
+          core_->pool.count(account, g, BlockState::kIdle) * core_->layout.group(g).block_bytes();
     }
   }
   return bytes;
@@ -324,12 +325,13 @@ MemoryReport KvCache::Account() const {
   const BlockPool& pool = core_->pool;
   const BlockStore& store = pool.store();
   MemoryReport report{.arena_bytes = store.memory_bytes()};
-  for (std::uint16_t a = 0; a < pool.accounts(); ++a) {
+  for (std::size_t i = 0; i < pool.accounts(); ++i) {
+    const AccountId account(static_cast<std::uint16_t>(i));
     for (std::uint32_t g = 0; g < core_->groups(); ++g) {
       for (const BlockState state : {BlockState::kOpen, BlockState::kShared, BlockState::kIdle}) {
-        const std::uint64_t blocks = pool.count(AccountId(a), g, state);
+        const std::uint64_t blocks = pool.count(account, g, state);
         if (blocks == 0) continue;
-        report.rows.push_back({.account = AccountId(a),
+        report.rows.push_back({.account = account,
                                .group = g,
                                .state = state,
                                .bytes = blocks * core_->layout.group(g).block_bytes()});

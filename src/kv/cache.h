@@ -166,7 +166,7 @@ class KvCache {
   bool Prepare(SequenceState& state, std::uint64_t count);
   void Commit(SequenceState& state, std::span<const TokenId> tokens);
   std::optional<std::uint64_t> Truncate(SequenceState& state, std::uint64_t size);
-  std::unique_ptr<SequenceState> Fork(const SequenceState& state, std::uint64_t max_tokens);
+  std::unique_ptr<SequenceState> Fork(const SequenceState& from, std::uint64_t max_tokens);
   void Release(std::unique_ptr<SequenceState> state);
 
   PrefixHashes& HashesOf(const Prompt& prompt);

@@ -29,6 +29,7 @@ class CachePredictor : public ::testing::TestWithParam<std::string> {
   std::uint32_t groups() { return scene_->core().groups(); }
   std::vector<std::uint64_t> Live() {
     std::vector<std::uint64_t> live;
+    live.reserve(groups());
     for (std::uint32_t g = 0; g < groups(); ++g) {
       live.push_back(scene_->core().pool.pinned(g) + scene_->core().pool.promised(g));
     }

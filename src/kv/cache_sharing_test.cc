@@ -86,6 +86,7 @@ TEST(CacheSharing, CancelledWaitersAndWorkersNeverDeadlock) {
   CacheScene scene(LayoutNamed("full"), RoomFor(40));
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     std::vector<Tokens> waiting;
+    waiting.reserve(12);
     std::vector<std::pair<Sequence, Tokens>> running;
     for (std::uint64_t i = 0; i < 12; ++i) {
       waiting.push_back(Join(Text(seed % 3, 16 * (1 + RandomBits(seed, 1, i) % 4)),
@@ -188,6 +189,7 @@ TEST_P(CacheBeams, SurvivorsKeepTheirOwnPastForManySteps) {
       ASSERT_TRUE(scene.Compute(beams[i], next));
     }
     std::vector<Sequence> survivors;
+    survivors.reserve(kBeams);
     for (std::uint64_t i = 0; i < kBeams; ++i) {
       survivors.push_back(*beams[RandomBits(step, 6, i) % kBeams].Fork(max_tokens));
     }

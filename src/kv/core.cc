@@ -76,6 +76,7 @@ std::optional<NodeId> CacheCore::FindOrMakeRoot(const Scope& scope, const ScopeD
 void CacheCore::MarkAllStale() {
   for (const auto& [digest, root] : roots_) is_stale_[root.value()] = 1;
   std::vector<NodeId> old;
+  old.reserve(roots_.size());
   for (const auto& [digest, root] : roots_) old.push_back(root);
   roots_.clear();
   scopes_.clear();
@@ -368,10 +369,11 @@ void CacheCore::CheckInvariants() const {
   ASHLAR_CHECK(child_blocks == child_blocks_, "children with blocks");
   std::uint64_t idle = 0;
   std::uint64_t shared = 0;
-  for (std::uint16_t a = 0; a < pool.accounts(); ++a) {
+  for (std::size_t i = 0; i < pool.accounts(); ++i) {
+    const AccountId account(static_cast<std::uint16_t>(i));
     for (std::uint32_t g = 0; g < groups(); ++g) {
-      idle += pool.count(AccountId(a), g, BlockState::kIdle);
-      shared += pool.count(AccountId(a), g, BlockState::kShared);
+      idle += pool.count(account, g, BlockState::kIdle);
+      shared += pool.count(account, g, BlockState::kShared);
     }
   }
   ASHLAR_CHECK(idle == replacer.idle_blocks() && known >= idle && known <= idle + shared,

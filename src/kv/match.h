@@ -42,10 +42,10 @@ class Matcher {
  public:
   explicit Matcher(const CacheCore& core) : core_(core) {}
 
-  // `hashes` are used when they are for this prompt, and made so otherwise. Valid until the next
-  // call.
+  // The `known` hashes are used when they are for this prompt, and made so otherwise. Valid until
+  // the next call.
   const Match& Find(const Scope& scope, const ScopeDigest& digest, std::span<const TokenId> prompt,
-                    PrefixHashes& hashes);
+                    PrefixHashes& known);
   // The last match without its part: whole blocks only.
   const Match& WithoutPart();
 

@@ -54,21 +54,21 @@ class PrefixIndex {
   std::optional<NodeId> InsertRoot(std::uint64_t hash);
   // The child of `parent` with exactly these tokens (a whole block of them); kNoNode when there is
   // none. `hash` is the chained hash that includes them.
-  NodeId Find(NodeId parent, std::uint64_t hash, std::span<const TokenId> tokens) const;
+  NodeId Find(NodeId parent, std::uint64_t hash, std::span<const TokenId> wanted) const;
   // Starts loading what Find will touch.
   void Prefetch(std::uint64_t hash) const;
-  // Of the complete children, the one that shares most leading tokens with `tokens`; nullopt when
+  // Of the complete children, the one that shares most leading tokens with `wanted`; nullopt when
   // none shares any. Of several, the one that comes first in the order of tokens is not promised.
-  std::optional<PartialMatch> FindPartial(NodeId parent, std::span<const TokenId> tokens) const;
-  // A complete child whose tokens are all a proper prefix of `tokens`: a tail that they make
+  std::optional<PartialMatch> FindPartial(NodeId parent, std::span<const TokenId> wanted) const;
+  // A complete child whose tokens are all a proper prefix of `wanted`: a tail that they make
   // superfluous. May miss one when another child begins with that tail as well.
-  std::optional<NodeId> FindTailBefore(NodeId parent, std::span<const TokenId> tokens) const;
+  std::optional<NodeId> FindTailBefore(NodeId parent, std::span<const TokenId> wanted) const;
 
   // A new child without blocks. nullopt when all nodes are in use. Precondition: 1 to block_tokens
   // tokens; no child has the same.
   std::optional<NodeId> Insert(NodeId parent, std::uint64_t hash, std::span<const TokenId> tokens);
   // Precondition: no block, no children, no promise, no reference.
-  void Remove(NodeId node);
+  void Remove(NodeId id);
 
   BlockId block(NodeId node, std::uint32_t group) const {
     return blocks_[std::size_t{node.value()} * options_.groups + group];
@@ -147,10 +147,10 @@ class PrefixIndex {
 
   // The treap of complete siblings.
   std::uint64_t Priority(NodeId node) const;
-  NodeId& LinkTo(NodeId node);  // the pointer that leads to it
-  void LinkSibling(NodeId node);
-  void UnlinkSibling(NodeId node);
-  void RotateUp(NodeId node);
+  NodeId& LinkTo(NodeId id);  // the pointer that leads to it
+  void LinkSibling(NodeId id);
+  void UnlinkSibling(NodeId id);
+  void RotateUp(NodeId id);
 
   PrefixIndexOptions options_;
   std::vector<Node> nodes_;

@@ -142,6 +142,7 @@ std::vector<TokenId> CacheWorld::MakeText(Bytes& bytes) {
   const std::uint64_t own = 1 + bytes.Below(20);
   const std::uint64_t flavour = bytes.Below(3);
   std::vector<TokenId> text;
+  text.reserve(shared + own);
   for (std::uint64_t i = 0; i < shared; ++i) {
     text.push_back(static_cast<TokenId>(RandomBits(1, document, i) % 5));
   }
@@ -296,6 +297,7 @@ void CacheWorld::ForkOne(Bytes& bytes, Live& live) {
   std::vector<std::uint64_t> needed;
   live.sequence.BlocksNeededToFork(max_tokens, needed);
   std::vector<std::uint64_t> before;
+  before.reserve(needed.size());
   for (std::uint32_t g = 0; g < needed.size(); ++g) {
     before.push_back(cache_->core().pool.pinned(g) + cache_->core().pool.promised(g));
   }

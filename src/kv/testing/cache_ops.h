@@ -44,9 +44,9 @@ class CacheWorld {
   explicit CacheWorld(const WorldOptions& options);
   ~CacheWorld();
 
-  // Performs operations until the bytes are used up or `max_ops` are done; the number done. The
-  // first violation stops the process.
-  std::uint64_t Run(std::span<const std::uint8_t> bytes, std::uint64_t max_ops);
+  // Performs the program's operations until its bytes are used up or `max_ops` are done; the number
+  // done. The first violation stops the process.
+  std::uint64_t Run(std::span<const std::uint8_t> program, std::uint64_t max_ops);
 
   KvCache& cache() { return *cache_; }
   std::uint64_t hits() const { return hits_; }

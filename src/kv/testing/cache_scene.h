@@ -23,7 +23,7 @@ Tokens Join(Tokens first, std::span<const TokenId> second);
 Tokens First(const Tokens& tokens, std::uint64_t count);
 
 // Bytes of one block of every group.
-std::uint64_t BytesOfOneOfEach(const KvLayoutSpec& layout);
+std::uint64_t BytesOfOneOfEach(const KvLayoutSpec& spec);
 // Memory for `blocks` blocks of a layout of one group, each in a page of its own, so that tests can
 // count.
 CacheOptions RoomFor(std::uint64_t blocks, const KvLayoutSpec& layout = LayoutNamed("full"));
