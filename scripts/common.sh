@@ -23,7 +23,7 @@ cores() { nproc 2>/dev/null || echo 1; }
 # Our C++ files whose names match one of the patterns ('*.h'), each ended by a zero byte.
 cpp_files() {
   local folder folders=() names=()
-  for folder in src include tests fuzz bench tools; do
+  for folder in src include tests fuzz bench tools examples; do
     [[ ! -d "$project_root/$folder" ]] || folders+=("$folder")
   done
   for pattern in "$@"; do names+=(-o -name "$pattern"); done

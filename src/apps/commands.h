@@ -15,5 +15,6 @@ using CommandBody = std::function<Status()>;
 CommandBody AddRunCommand(CLI::App& app);
 CommandBody AddServeCommand(CLI::App& app);
 CommandBody AddInspectCommand(CLI::App& app);
+CommandBody AddBenchCommand(CLI::App& app);
 
 }  // namespace ashlar::apps

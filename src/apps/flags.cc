@@ -25,6 +25,13 @@ Result<DType> ParseCodec(std::string_view name) {
                    "unknown KV codec '{}'; this build has f32, f16 and bf16", name);
 }
 
+Result<kv::Reuse> ParsePrefixCache(std::string_view text) {
+  if (text == "on") return kv::Reuse::kOn;
+  if (text == "off") return kv::Reuse::kOff;
+  return MakeError(ErrorCode::kInvalidArgument, "--prefix-cache is '{}'; it must be on or off",
+                   text);
+}
+
 Result<std::uint32_t> ParseCount32(std::string_view flag, std::string_view text) {
   ASHLAR_ASSIGN(const std::uint64_t value, ParseTokenCount(text));
   if (value > std::numeric_limits<std::uint32_t>::max()) {
@@ -77,6 +84,14 @@ void AddEngineFlags(CLI::App& command, EngineFlags& flags) {
       .add_option("--block-tokens", flags.block_tokens, "tokens in a block: 16, 32, 64, 128 or 256")
       ->capture_default_str();
   command
+      .add_option("--prefix-cache", flags.prefix_cache,
+                  "on: prompts are served from what earlier ones left in the cache; off")
+      ->capture_default_str();
+  command
+      .add_option("--replacement", flags.replacement,
+                  "which idle block leaves first: lru, fifo, lfu, slru, s3fifo, sieve, cost-aware")
+      ->capture_default_str();
+  command
       .add_option("--prefill-chunk", flags.prefill_chunk, "prompt tokens of one sequence in a step")
       ->capture_default_str();
   command.add_option("--max-step-tokens", flags.max_step_tokens,
@@ -105,6 +120,8 @@ Result<EngineSetup> ResolveEngineFlags(const EngineFlags& flags) {
   ASHLAR_ASSIGN(setup.engine.kv_codec, ParseCodec(flags.kv_codec));
   ASHLAR_ASSIGN(setup.engine.kv_memory_bytes, ParseByteSize(flags.kv_memory));
   setup.engine.block_tokens = flags.block_tokens;
+  ASHLAR_ASSIGN(setup.engine.reuse, ParsePrefixCache(flags.prefix_cache));
+  ASHLAR_ASSIGN(setup.engine.replacement, kv::ParseReplacementKind(flags.replacement));
   ASHLAR_ASSIGN(setup.engine.limits.prefill_chunk,
                 ParseCount32("--prefill-chunk", flags.prefill_chunk));
   // A chunk is at most a step: by default a longer chunk makes the step longer.

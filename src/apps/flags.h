@@ -22,6 +22,8 @@ struct EngineFlags {
   std::string kv_codec = "f16";
   std::string kv_memory = "1GiB";
   std::uint32_t block_tokens = 16;
+  std::string prefix_cache = "on";
+  std::string replacement = "lru";
   std::string prefill_chunk = "256";
   std::string max_step_tokens;  // empty: 512, or the chunk if that is longer
   std::optional<std::uint32_t> max_sequences;

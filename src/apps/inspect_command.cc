@@ -12,8 +12,8 @@
 #include "apps/flags.h"
 #include "base/byte_size.h"
 #include "gguf/model_file.h"
-#include "kv/layout.h"
 #include "model/config.h"
+#include "model/kv_layout.h"
 
 namespace ashlar::apps {
 namespace {
@@ -82,10 +82,7 @@ std::map<std::string, std::uint64_t> KvBytesPerToken(const model::ModelConfig& c
   std::map<std::string, std::uint64_t> bytes;
   for (const auto& [name, codec] : {std::pair("f32", DType::kF32), std::pair("f16", DType::kF16),
                                     std::pair("bf16", DType::kBF16)}) {
-    const auto layout = kv::KvLayout::Create({.layers = config.layers,
-                                              .kv_heads = config.kv_heads,
-                                              .head_dim = config.head_dim,
-                                              .codec = codec});
+    const auto layout = model::KvLayoutOf(config, codec);
     if (layout.ok()) bytes[name] = layout->bytes_per_token();
   }
   return bytes;

@@ -59,9 +59,11 @@ int Run(int argc, char** argv) {
       {"run", apps::AddRunCommand(app)},
       {"serve", apps::AddServeCommand(app)},
       {"inspect", apps::AddInspectCommand(app)},
+      {"bench", apps::AddBenchCommand(app)},
   };
   if (argc > 1 && argv[1][0] != '-' && !commands.contains(argv[1])) {
-    fmt::print(stderr, "ashlar: unknown command '{}'; there are inspect, run and serve\n", argv[1]);
+    fmt::print(stderr, "ashlar: unknown command '{}'; there are bench, inspect, run and serve\n",
+               argv[1]);
     return kUsage;
   }
   try {

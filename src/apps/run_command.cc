@@ -154,7 +154,9 @@ Result<std::unique_ptr<Collector>> RunCommand::Generate(const std::vector<TokenI
                                        .sampling = flags_.sampling,
                                        .max_tokens = max_tokens_,
                                        .top_logprobs = flags_.logprobs,
-                                       .report_logits = logits_file != nullptr};
+                                       .report_logits = logits_file != nullptr
+                                                            ? engine::LogitReport::kAll
+                                                            : engine::LogitReport::kNone};
   const std::uint64_t context = session_.engine().info().max_context;
   if (flags_.is_chat && prompt.size() < context) {
     request.max_tokens = std::min(max_tokens_, context - prompt.size());

@@ -6,6 +6,7 @@
 
 #include "base/byte_size.h"
 #include "base/check.h"
+#include "model/kv_layout.h"
 
 namespace ashlar::engine {
 namespace {
@@ -26,9 +27,21 @@ std::string_view CodecName(DType codec) {
   }
 }
 
+bool ReportsLogits(const GenerationRequest& request) {
+  return request.report_logits != LogitReport::kNone;
+}
+
 bool HasPenalties(const model::SamplingParams& params) {
   return params.repetition_penalty != 1.0 || params.presence_penalty != 0.0 ||
          params.frequency_penalty != 0.0;
+}
+
+// One engine runs one model, so what names it here need only tell codecs and layouts apart.
+kv::Scope ScopeOf(const model::ModelConfig& config, const EngineOptions& options,
+                  const kv::KvLayout& layout) {
+  return {.model_fingerprint = fmt::format("{}/{}", config.architecture, config.name),
+          .codec_spec = fmt::format("{} {}", CodecName(options.kv_codec), layout.Fingerprint()),
+          .layout_version = 1};
 }
 
 TokenLogprobs LogprobsOf(std::span<const float> logits, TokenId token, std::uint32_t top) {
@@ -61,32 +74,35 @@ Result<std::unique_ptr<Engine>> Engine::Create(const model::Model& model,
   ASHLAR_TRY(sched::Validate(options.limits));
   const model::ModelConfig& config = model.config();
   ASHLAR_ASSIGN(const kv::KvLayout layout,
-                kv::KvLayout::Create({.layers = config.layers,
-                                      .kv_heads = config.kv_heads,
-                                      .head_dim = config.head_dim,
-                                      .codec = options.kv_codec,
-                                      .block_tokens = options.block_tokens}));
-  ASHLAR_ASSIGN(kv::BlockPool blocks, kv::BlockPool::Create(layout, options.kv_memory_bytes));
+                model::KvLayoutOf(config, options.kv_codec, options.block_tokens));
+  ASHLAR_ASSIGN(
+      std::unique_ptr<kv::KvCache> cache,
+      kv::KvCache::Create(
+          layout, {.memory_bytes = options.kv_memory_bytes, .replacement = options.replacement},
+          clock));
   return std::unique_ptr<Engine>(
-      new Engine(model, kernels, pool, clock, options, std::move(blocks)));
+      new Engine(model, kernels, pool, clock, options, std::move(cache)));
 }
 
 Engine::Engine(const model::Model& model, const kernels::KernelSet& kernels, ThreadPool& pool,
-               const Clock& clock, const EngineOptions& options, kv::BlockPool blocks)
+               const Clock& clock, const EngineOptions& options, std::unique_ptr<kv::KvCache> cache)
     : clock_(clock),
-      blocks_(std::move(blocks)),
-      forward_(model, blocks_.layout(), kernels, pool, options.limits.max_step_tokens),
+      prefill_chunk_(options.limits.prefill_chunk),
+      reuse_(options.reuse),
+      scope_(ScopeOf(model.config(), options, cache->layout())),
+      cache_(std::move(cache)),
+      forward_(model, cache_->layout(), kernels, pool, options.limits.max_step_tokens),
       sampler_(model.config().vocab),
       scheduler_(options.limits),
       info_{.vocab_size = model.config().vocab,
             .max_context = 0,
             .kv_codec = std::string(CodecName(options.kv_codec)),
             .block_tokens = options.block_tokens,
-            .kv_bytes_per_token = blocks_.layout().bytes_per_token(),
-            .kv_bytes_reserved = blocks_.bytes_reserved()} {
+            .kv_bytes_per_token = cache_->layout().bytes_per_token(),
+            .kv_bytes_reserved = cache_->memory_bytes()} {
   context_ = options.max_context > 0 ? options.max_context : model.config().context;
   // The last token of a sequence is not stored.
-  info_.max_context = std::min(context_, blocks_.capacity() * options.block_tokens + 1);
+  info_.max_context = std::min(context_, cache_->MaxTokens(context_, prefill_chunk_) + 1);
   chunks_.reserve(options.limits.max_running);
   batch_.reserve(options.limits.max_running);
 }
@@ -94,14 +110,15 @@ Engine::Engine(const model::Model& model, const kernels::KernelSet& kernels, Thr
 ServiceStats Engine::stats() const {
   return {.running = scheduler_.running(),
           .waiting = scheduler_.waiting(),
-          .kv_bytes_used = blocks_.bytes_used()};
+          .kv_bytes_used = cache_->live_bytes(),
+          .kv_bytes_cached = cache_->idle_bytes()};
 }
 
 // The last generated token's K and V are needed only when its logits are reported too.
 std::uint64_t Engine::StoredTokens(const GenerationRequest& request) {
   const std::uint64_t generated = request.max_tokens;
   return request.prompt.size() +
-         (request.report_logits || generated == 0 ? generated : generated - 1);
+         (ReportsLogits(request) || generated == 0 ? generated : generated - 1);
 }
 
 Status Engine::Check(const GenerationRequest& request) const {
@@ -130,18 +147,34 @@ Status Engine::Check(const GenerationRequest& request) const {
                     "tokens; shorten the prompt or ask for fewer tokens",
                     prompt, request.max_tokens, prompt + request.max_tokens, context_));
   }
-  const kv::KvLayout& layout = blocks_.layout();
-  const std::uint64_t stored = StoredTokens(request);
-  const std::uint64_t needed = layout.BlocksNeeded(stored);
-  if (needed > blocks_.capacity()) {
+  if (request.cache_salt.size() > kv::kMaxScopeFieldBytes) {
+    return bad(fmt::format("a cache salt of {} bytes; at most {}", request.cache_salt.size(),
+                           kv::kMaxScopeFieldBytes));
+  }
+  const kv::AdmitOptions admit = AdmitOptionsOf(request);
+  if (!cache_->CouldEverFit(admit)) {
+    std::vector<std::uint64_t> blocks;
+    cache_->BlocksNeeded(admit, blocks);
+    std::uint64_t bytes = 0;
+    for (std::size_t g = 0; g < blocks.size(); ++g) {
+      bytes += blocks[g] * cache_->layout().group(g).block_bytes();
+    }
     return MakeError(
         ErrorCode::kResourceExhausted,
-        "{} tokens need {} blocks of {} bytes = {} bytes of KV memory, but --kv-memory "
-        "gives {} blocks = {} bytes in all; shorten the request or raise --kv-memory",
-        stored, needed, layout.block_bytes(), needed * layout.block_bytes(), blocks_.capacity(),
-        blocks_.bytes_reserved());
+        "{} tokens need {} bytes of KV memory ({} a token, in blocks of {} tokens), but "
+        "--kv-memory gives {} bytes in all; shorten the request or raise --kv-memory",
+        admit.max_tokens, bytes, cache_->layout().bytes_per_token(),
+        cache_->layout().block_tokens(), cache_->memory_bytes());
   }
   return {};
+}
+
+// Where every position must be computed for its logits, nothing can be served from the cache.
+kv::AdmitOptions Engine::AdmitOptionsOf(const GenerationRequest& request) const {
+  const bool wants_all = request.report_logits == LogitReport::kAll || request.prompt_logprobs;
+  return {.max_tokens = StoredTokens(request),
+          .chunk = prefill_chunk_,
+          .reuse = reuse_ == kv::Reuse::kOn && wants_all ? kv::Reuse::kStore : reuse_};
 }
 
 void Engine::Submit(RequestId id, GenerationRequest request, std::shared_ptr<EventSink> sink,
@@ -155,9 +188,10 @@ void Engine::Submit(RequestId id, GenerationRequest request, std::shared_ptr<Eve
   sequence->submitted_ns = submitted_ns;
   sequence->usage.prompt_tokens = sequence->tokens.size();
   const SequenceId key(id.value());
-  scheduler_.Add({.id = key,
-                  .tokens = sequence->tokens.size(),
-                  .blocks = blocks_.layout().BlocksNeeded(StoredTokens(sequence->request))});
+  sequence->scope = scope_;
+  sequence->scope.tenant_salt = sequence->request.cache_salt;
+  sequence->digest = kv::DigestOf(sequence->scope);
+  scheduler_.Add({.id = key, .tokens = sequence->tokens.size()});
   const bool is_new = sequences_.emplace(key, std::move(sequence)).second;
   ASHLAR_CHECK(is_new, "request {} submitted twice", id.value());
 }
@@ -174,37 +208,52 @@ void Engine::CancelAll() {
 }
 
 bool Engine::Step() {
-  const sched::StepPlan& plan = scheduler_.Plan(blocks_.available());
+  const sched::StepPlan& plan = scheduler_.Plan([this](SequenceId id) { return Admit(id); });
   if (plan.items.empty()) return false;
-  Admit(plan);
   RunPlan(plan);
   return true;
 }
 
-void Engine::Admit(const sched::StepPlan& plan) {
-  for (const SequenceId id : plan.admitted) {
-    Sequence& sequence = *sequences_.at(id);
-    sequence.admitted_ns = clock_.NowNs();
-    auto reservation =
-        blocks_.Reserve(blocks_.layout().BlocksNeeded(StoredTokens(sequence.request)));
-    ASHLAR_CHECK(reservation.has_value(), "the scheduler admitted more than fits");
-    sequence.table.emplace(blocks_, *std::move(reservation));
-    if (HasPenalties(sequence.request.sampling)) sequence.history.emplace(sequence.request.prompt);
+sched::Admission Engine::Admit(SequenceId id) {
+  Sequence& sequence = *sequences_.at(id);
+  kv::Admission admission = cache_->Admit({.scope = sequence.scope,
+                                           .digest = sequence.digest,
+                                           .tokens = sequence.request.prompt,
+                                           .hashes = &sequence.hashes},
+                                          AdmitOptionsOf(sequence.request));
+  switch (admission.status) {
+    case kv::AdmitStatus::kWait:
+      return {.answer = sched::Admission::Answer::kWait};
+    case kv::AdmitStatus::kNoMemory:
+      return {.answer = sched::Admission::Answer::kNoMemory};
+    case kv::AdmitStatus::kAdmitted:
+      break;
   }
+  sequence.admitted_ns = clock_.NowNs();
+  sequence.usage.cached_tokens = admission.sequence->size();
+  sequence.cached = std::move(admission.sequence);
+  sequence.hashes = {};
+  if (HasPenalties(sequence.request.sampling)) sequence.history.emplace(sequence.request.prompt);
+  return {.answer = sched::Admission::Answer::kAdmitted,
+          .cached_tokens = sequence.usage.cached_tokens};
 }
 
 void Engine::RunPlan(const sched::StepPlan& plan) {
   chunks_.clear();
   batch_.clear();
   for (const sched::StepItem& item : plan.items) {
+    const bool is_prepared = sequences_.at(item.id)->cached->Prepare(item.tokens);
+    ASHLAR_CHECK(is_prepared, "sequence {} was promised more than it got", item.id.value());
+  }
+  // Addresses last: preparing one sequence may move blocks of another.
+  for (const sched::StepItem& item : plan.items) {
     Sequence& sequence = *sequences_.at(item.id);
-    sequence.table->Prepare(item.tokens);
-    const bool wants_all = sequence.request.report_logits || sequence.request.prompt_logprobs;
+    const bool wants_all = ReportsLogits(sequence.request) || sequence.request.prompt_logprobs;
     const bool wants_last =
         item.reaches_end && (sequence.request.max_tokens > 0 || sequence.finish.has_value());
     chunks_.push_back({.tokens = std::span(sequence.tokens).subspan(item.position, item.tokens),
                        .position = item.position,
-                       .blocks = sequence.table->addresses(),
+                       .blocks = sequence.cached->addresses(0),
                        .logits = wants_all    ? model::LogitRows::kAll
                                  : wants_last ? model::LogitRows::kLast
                                               : model::LogitRows::kNone});
@@ -213,7 +262,7 @@ void Engine::RunPlan(const sched::StepPlan& plan) {
   forward_.Run(chunks_, [&](std::size_t chunk, std::size_t token, std::span<const float> logits) {
     OnLogits(*batch_[chunk], chunks_[chunk].position + token, logits);
   });
-  for (const sched::StepItem& item : plan.items) sequences_.at(item.id)->table->Commit(item.tokens);
+  for (std::size_t i = 0; i < plan.items.size(); ++i) batch_[i]->cached->Commit(chunks_[i].tokens);
   scheduler_.Commit();
   for (std::size_t i = 0; i < plan.items.size(); ++i) {
     if (plan.items[i].reaches_end) EndStepOf(*batch_[i], plan.items[i]);
@@ -230,7 +279,7 @@ void Engine::EndStepOf(Sequence& sequence, const sched::StepItem& item) {
   }
   // When logits are reported the last token is computed too, for its own.
   const bool is_complete =
-      !sequence.request.report_logits || item.position + item.tokens == sequence.tokens.size();
+      !ReportsLogits(sequence.request) || item.position + item.tokens == sequence.tokens.size();
   if (sequence.finish && is_complete) {
     Finish(item.id, *sequence.finish, sequence.error);
   } else {
@@ -240,7 +289,7 @@ void Engine::EndStepOf(Sequence& sequence, const sched::StepItem& item) {
 
 void Engine::OnLogits(Sequence& sequence, std::uint64_t position, std::span<const float> logits) {
   const GenerationRequest& request = sequence.request;
-  if (request.report_logits) sequence.sink->OnLogits(position, logits);
+  if (ReportsLogits(request)) sequence.sink->OnLogits(position, logits);
   if (request.prompt_logprobs && position + 1 < request.prompt.size()) {
     sequence.prompt_logprobs.push_back(
         LogprobsOf(logits, request.prompt[position + 1], *request.top_logprobs));
@@ -293,8 +342,8 @@ void Engine::Finish(SequenceId id, FinishReason reason, std::string_view error) 
   Sequence& sequence = *node.mapped();
   Usage& usage = sequence.usage;
   usage.completion_tokens = sequence.generated();
-  if (sequence.table) {
-    usage.kv_bytes = sequence.table->bytes();
+  if (sequence.cached) {
+    usage.kv_bytes = sequence.cached->bytes();
     usage.queue_ns = sequence.admitted_ns - sequence.submitted_ns;
   }
   if (sequence.first_token_ns != 0) {
@@ -303,7 +352,7 @@ void Engine::Finish(SequenceId id, FinishReason reason, std::string_view error) 
     if (sequence.last_token_ns != 0)
       usage.decode_ns = sequence.last_token_ns - sequence.first_token_ns;
   }
-  sequence.table.reset();  // blocks return before anybody hears of the end
+  sequence.cached.reset();  // blocks return before anybody hears of the end
   sequence.sink->OnFinish(reason, usage, error);
 }
 

@@ -1,7 +1,7 @@
-// The step loop: joins the scheduler, the block pool and the model.
+// The step loop: joins the scheduler, the cache and the model.
 //
-//   Submit -> waiting -> admitted (blocks promised) -> prefill chunks -> decode, a token a step ->
-//   finished
+//   Submit -> waiting -> admitted (prefix from the cache, the rest promised) -> prefill chunks ->
+//   decode, a token a step -> finished (its blocks stay in the cache, idle)
 //
 // Single-threaded: every call comes from one thread (EngineRunner gives it one of its own). One
 // request is one sequence. A step: plan, admit, forward pass over the ragged batch, sample, report.
@@ -17,8 +17,7 @@
 #include "base/thread_pool.h"
 #include "engine/service.h"
 #include "kernels/kernel_set.h"
-#include "kv/block_pool.h"
-#include "kv/block_table.h"
+#include "kv/cache.h"
 #include "model/forward.h"
 #include "model/model.h"
 #include "model/sampler.h"
@@ -31,6 +30,8 @@ struct EngineOptions {
   std::uint64_t kv_memory_bytes = 0;  // hard cap of the arena
   std::uint32_t block_tokens = 16;
   std::uint64_t max_context = 0;  // 0: what the model was trained for
+  kv::Reuse reuse = kv::Reuse::kOn;
+  kv::ReplacementKind replacement = kv::ReplacementKind::kLru;
   sched::SchedulerLimits limits;
 };
 
@@ -63,7 +64,8 @@ class Engine {
 
   bool has_work() const { return !sequences_.empty(); }
   std::uint64_t workspace_bytes() const { return forward_.workspace_bytes(); }
-  const kv::BlockPool& pool() const { return blocks_; }
+  const kv::KvCache& cache() const { return *cache_; }
+  kv::KvCache& cache() { return *cache_; }
 
  private:
   struct Sequence {
@@ -71,7 +73,10 @@ class Engine {
     GenerationRequest request;
     std::shared_ptr<EventSink> sink;
     std::vector<TokenId> tokens;  // prompt and completion
-    std::optional<kv::BlockTable> table;
+    kv::Scope scope;
+    kv::ScopeDigest digest;
+    kv::PrefixHashes hashes;  // of the prompt, while it waits
+    std::optional<kv::Sequence> cached;
     std::optional<model::TokenHistory> history;  // only when a penalty is asked for
     std::vector<TokenLogprobs> prompt_logprobs;
     std::optional<FinishReason> finish;  // set when the last token is known
@@ -86,11 +91,12 @@ class Engine {
   };
 
   Engine(const model::Model& model, const kernels::KernelSet& kernels, ThreadPool& pool,
-         const Clock& clock, const EngineOptions& options, kv::BlockPool blocks);
+         const Clock& clock, const EngineOptions& options, std::unique_ptr<kv::KvCache> cache);
 
   // Tokens whose K and V the sequence may come to hold.
   static std::uint64_t StoredTokens(const GenerationRequest& request);
-  void Admit(const sched::StepPlan& plan);
+  kv::AdmitOptions AdmitOptionsOf(const GenerationRequest& request) const;
+  sched::Admission Admit(SequenceId id);
   void RunPlan(const sched::StepPlan& plan);
   void EndStepOf(Sequence& sequence, const sched::StepItem& item);
   void OnLogits(Sequence& sequence, std::uint64_t position, std::span<const float> logits);
@@ -99,7 +105,10 @@ class Engine {
   void Finish(SequenceId id, FinishReason reason, std::string_view error);
 
   const Clock& clock_;
-  kv::BlockPool blocks_;
+  const std::uint32_t prefill_chunk_;
+  const kv::Reuse reuse_;
+  const kv::Scope scope_;  // without a salt
+  std::unique_ptr<kv::KvCache> cache_;
   model::ForwardPass forward_;
   model::Sampler sampler_;
   sched::Scheduler scheduler_;

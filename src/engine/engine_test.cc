@@ -39,10 +39,10 @@ TEST(Engine, GeneratesUntilTheLimitAndReturnsEveryBlock) {
   EXPECT_EQ(sink->usage.prompt_tokens, 40u);
   EXPECT_EQ(sink->usage.completion_tokens, 9u);
   // 40 + 8 stored tokens (the last one's K and V are never needed): exactly 3 blocks of 16.
-  EXPECT_EQ(sink->usage.kv_bytes, 3 * engine->pool().layout().block_bytes());
-  EXPECT_EQ(engine->pool().taken(), 0u);
-  EXPECT_EQ(engine->pool().reserved(), 0u);
-  engine->pool().CheckInvariants();
+  EXPECT_EQ(sink->usage.kv_bytes, 3 * engine->cache().layout().group(0).block_bytes());
+  EXPECT_EQ(engine->cache().live_bytes(), 0u);
+  EXPECT_EQ(engine->cache().idle_bytes(), sink->usage.kv_bytes);  // kept for prompts to come
+  engine->cache().CheckInvariants();
 }
 
 TEST(Engine, StopTokensEndTheSequenceAndAreReported) {
@@ -74,7 +74,7 @@ TEST(Engine, ReportsLogitsOfEveryPositionOnceAndInOrder) {
     const auto sink = RunAlone(*engine, {.prompt = Prompt(37, 4),
                                          .sampling = {.temperature = 0},
                                          .max_tokens = max_tokens,
-                                         .report_logits = true});
+                                         .report_logits = LogitReport::kAll});
     ASSERT_EQ(sink->logits.size(), 37 + max_tokens);
     for (std::size_t i = 0; i < sink->positions.size(); ++i) ASSERT_EQ(sink->positions[i], i);
     for (std::size_t i = 0; i < max_tokens; ++i) {
@@ -91,7 +91,7 @@ TEST(Engine, LogprobsAgreeWithTheLogits) {
                                        .max_tokens = 3,
                                        .top_logprobs = 4,
                                        .prompt_logprobs = true,
-                                       .report_logits = true});
+                                       .report_logits = LogitReport::kAll});
   ASSERT_EQ(sink->prompt_logprobs.size(), 17u);
   for (std::size_t i = 0; i < 17; ++i) {
     EXPECT_EQ(sink->prompt_logprobs[i].token, prompt[i + 1]);
@@ -119,7 +119,7 @@ TEST(Engine, ARequestGetsTheSameTokensAndLogitsInAnyCompany) {
                                      .frequency_penalty = i % 3 == 0 ? 0.5 : 0.0,
                                      .seed = i},
                         .max_tokens = 5 + 3 * i,
-                        .report_logits = true});
+                        .report_logits = LogitReport::kAll});
   }
   std::vector<std::shared_ptr<RecordingSink>> alone;
   for (const GenerationRequest& request : requests) {
@@ -140,15 +140,102 @@ TEST(Engine, ARequestGetsTheSameTokensAndLogitsInAnyCompany) {
     std::uint64_t most_running = 0;
     while (engine->Step()) {
       most_running = std::max(most_running, engine->stats().running);
-      engine->pool().CheckInvariants();
+      engine->cache().CheckInvariants();
     }
     EXPECT_GT(most_running, 1u);
     for (std::size_t i = 0; i < requests.size(); ++i) {
       EXPECT_EQ(together[i]->tokens, alone[i]->tokens) << i;
       EXPECT_EQ(together[i]->logits, alone[i]->logits) << i;
     }
-    EXPECT_EQ(engine->pool().taken(), 0u);
+    EXPECT_EQ(engine->cache().live_bytes(), 0u);
   }
+}
+
+// Principle 2, for the prefix cache: the same bits whether a prompt's beginning was computed or
+// found, also beside others; and every distinct prompt token is computed once.
+TEST(Engine, SharedPromptsAreComputedOnceAndGiveTheSameLogits) {
+  const std::vector<TokenId> system = Prompt(100, 7);
+  std::vector<GenerationRequest> requests;
+  for (std::uint32_t i = 0; i < 6; ++i) {
+    GenerationRequest request = {.prompt = system,
+                                 .sampling = {.temperature = 0.7, .seed = i},
+                                 .max_tokens = 6,
+                                 .top_logprobs = 5};
+    const std::vector<TokenId> own = Prompt(16 + 9 * i, 70 + i);
+    request.prompt.insert(request.prompt.end(), own.begin(), own.end());
+    requests.push_back(std::move(request));
+  }
+  std::vector<std::shared_ptr<RecordingSink>> cold;
+  for (const GenerationRequest& request : requests) {
+    EngineOptions options = TinyEngine::DefaultOptions();
+    options.reuse = kv::Reuse::kOff;
+    TinyEngine engine(options);
+    cold.push_back(RunAlone(*engine, request));
+    EXPECT_EQ(cold.back()->usage.cached_tokens, 0u);
+    EXPECT_EQ(engine->cache().idle_bytes(), 0u);
+  }
+  for (const std::uint32_t chunk : {7u, 64u}) {
+    EngineOptions options = TinyEngine::DefaultOptions();
+    options.limits.prefill_chunk = chunk;
+    TinyEngine engine(options, /*threads=*/2);
+    std::vector<std::shared_ptr<RecordingSink>> warm;
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      warm.push_back(std::make_shared<RecordingSink>());
+      engine->Submit(RequestId(i), requests[i], warm.back(), 0);
+    }
+    while (engine->Step()) engine->cache().CheckInvariants();
+    std::uint64_t computed = 0;
+    std::uint64_t distinct = system.size();
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      computed += requests[i].prompt.size() - warm[i]->usage.cached_tokens;
+      distinct += requests[i].prompt.size() - system.size();
+      EXPECT_EQ(warm[i]->tokens, cold[i]->tokens) << i;
+      for (std::size_t t = 0; t < cold[i]->logprobs.size(); ++t) {
+        EXPECT_EQ(warm[i]->logprobs[t].top, cold[i]->logprobs[t].top) << i << " " << t;
+      }
+    }
+    // The part of a block at the end of the common prefix is found once that block is full: with
+    // large chunks that is in the step that completes the prefix, with small ones a little later.
+    if (chunk == 64) {
+      EXPECT_EQ(computed, distinct);
+    } else {
+      EXPECT_LE(computed, distinct + (requests.size() - 1) * (system.size() % 16));
+    }
+  }
+}
+
+TEST(Engine, AWholePromptThatIsKnownComputesOneToken) {
+  TinyEngine engine;
+  for (const std::size_t size : {15u, 16u, 32u, 40u}) {
+    const GenerationRequest request = {
+        .prompt = Prompt(size, 3), .sampling = {.temperature = 0}, .max_tokens = 4};
+    const auto cold = RunAlone(*engine, request);
+    const auto warm = RunAlone(*engine, request);
+    EXPECT_EQ(warm->usage.cached_tokens, size - 1);
+    EXPECT_EQ(warm->tokens, cold->tokens);
+  }
+}
+
+TEST(Engine, GeneratedTextIsReusedByTheNextTurn) {
+  TinyEngine engine;
+  GenerationRequest request = {
+      .prompt = Prompt(30, 8), .sampling = {.temperature = 0}, .max_tokens = 21};
+  const auto first = RunAlone(*engine, request);
+  request.prompt.insert(request.prompt.end(), first->tokens.begin(), first->tokens.end());
+  const std::vector<TokenId> next = Prompt(5, 9);
+  request.prompt.insert(request.prompt.end(), next.begin(), next.end());
+  // All but the last generated token, whose K and V were never needed.
+  EXPECT_EQ(RunAlone(*engine, request)->usage.cached_tokens, 50u);
+}
+
+TEST(Engine, SaltsShareNothing) {
+  TinyEngine engine;
+  GenerationRequest request = {
+      .prompt = Prompt(64, 10), .sampling = {.temperature = 0}, .max_tokens = 2};
+  RunAlone(*engine, request);
+  request.cache_salt = "tenant";
+  EXPECT_EQ(RunAlone(*engine, request)->usage.cached_tokens, 0u);
+  EXPECT_EQ(RunAlone(*engine, request)->usage.cached_tokens, 63u);
 }
 
 TEST(Engine, CancelFreesEverythingWaitingOrRunning) {
@@ -166,7 +253,8 @@ TEST(Engine, CancelFreesEverythingWaitingOrRunning) {
   EXPECT_EQ(running->reason, FinishReason::kCancelled);
   EXPECT_EQ(waiting->reason, FinishReason::kCancelled);
   EXPECT_GT(running->usage.completion_tokens, 0u);
-  EXPECT_EQ(engine->pool().available(), engine->pool().capacity());
+  EXPECT_EQ(engine->cache().live_bytes(), 0u);
+  EXPECT_EQ(engine->cache().core().pool.promised(0), 0u);
 }
 
 TEST(Engine, LogitsThatAreNotFiniteAreAnErrorNotAToken) {
@@ -189,7 +277,7 @@ TEST(Engine, LogitsThatAreNotFiniteAreAnErrorNotAToken) {
   EXPECT_EQ(sink->reason, FinishReason::kError);
   EXPECT_NE(sink->error.find("finite"), std::string::npos);
   EXPECT_TRUE(sink->tokens.empty());
-  EXPECT_EQ((*engine)->pool().taken(), 0u);
+  EXPECT_EQ((*engine)->cache().live_bytes(), 0u);
 }
 
 TEST(Engine, RefusesWhatCanNeverRunWithTheArithmetic) {
@@ -197,8 +285,8 @@ TEST(Engine, RefusesWhatCanNeverRunWithTheArithmetic) {
   options.kv_memory_bytes =
       5 * 8192;  // a block is 2 layers * 2 heads * 8 * 16 * 2 * 2 bytes = 2 KiB
   TinyEngine engine(options);
-  const std::uint64_t block = engine->pool().layout().block_bytes();
-  const std::uint64_t slots = engine->pool().capacity() * 16;
+  const std::uint64_t block = engine->cache().layout().group(0).block_bytes();
+  const std::uint64_t slots = engine->cache().memory_bytes() / block * 16;
   const auto message = [&](const GenerationRequest& request) {
     const Status status = engine->Check(request);
     return status.ok() ? std::string() : status.error().message;

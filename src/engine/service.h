@@ -16,6 +16,12 @@
 
 namespace ashlar::engine {
 
+enum class LogitReport : std::uint8_t {
+  kNone,
+  kComputed,  // of the positions that are computed: not of those served from the cache
+  kAll,       // of every prompt and completion position; nothing is served from the cache
+};
+
 struct GenerationRequest {
   std::vector<TokenId> prompt;  // at least one token
   model::SamplingParams sampling;
@@ -26,9 +32,11 @@ struct GenerationRequest {
   std::optional<std::uint32_t> top_logprobs = std::nullopt;
   // Report the same for every prompt token but the first (needs top_logprobs).
   bool prompt_logprobs = false;
-  // Report the raw logits of every prompt and completion position (OnLogits). For checks and
-  // research.
-  bool report_logits = false;
+  // Report raw logits (OnLogits). For checks and research.
+  LogitReport report_logits = LogitReport::kNone;
+  // Prefixes are shared only between requests with the same salt. A secret of the tenant; empty:
+  // shared with all that have none. At most 4096 bytes.
+  std::string cache_salt = {};
 };
 
 enum class FinishReason { kStop, kLength, kCancelled, kError };
@@ -82,7 +90,8 @@ struct ServiceInfo {
 struct ServiceStats {
   std::uint64_t running = 0;
   std::uint64_t waiting = 0;
-  std::uint64_t kv_bytes_used = 0;
+  std::uint64_t kv_bytes_used = 0;    // by running requests
+  std::uint64_t kv_bytes_cached = 0;  // idle: kept for requests to come, given up when needed
 };
 
 // Implementations may be called from any thread.

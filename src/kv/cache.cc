@@ -89,7 +89,7 @@ Admission KvCache::Admit(const Prompt& prompt, const AdmitOptions& options) {
     ASHLAR_CHECK(state, "what was given back is not there");
   }
   admission.report.hit_tokens = state->size;
-  if (options.reuse == Reuse::kOn) PromisePrompt(*state, prompt, hashes, *match);
+  if (options.reuse != Reuse::kOff) PromisePrompt(*state, prompt, hashes, *match);
   ++core_->counters.admitted;
   core_->counters.prompt_tokens += prompt.tokens.size();
   core_->counters.hit_tokens += state->size;
@@ -116,7 +116,13 @@ std::unique_ptr<SequenceState> KvCache::Start(const Prompt& prompt, const AdmitO
   state->account = options.account;
   state->retention = options.retention;
   for (std::uint32_t g = 0; g < core_->groups(); ++g) state->tables[g].promised = needed_[g];
+  state->tokens.reserve(options.max_tokens);
   state->tokens.assign(prompt.tokens.begin(), prompt.tokens.end());
+  for (SequenceState::Table& table : state->tables) {
+    const std::uint64_t blocks = core_->layout.BlocksNeeded(options.max_tokens);
+    table.blocks.reserve(blocks);
+    table.addresses.reserve(blocks);
+  }
   PinMatch(*state, match);
   return state;
 }
@@ -138,8 +144,8 @@ std::unique_ptr<SequenceState> KvCache::NewState() {
     table.first_live = 0;
     table.promised = 0;
   }
-  state->path = state->promise = kNoNode;
-  state->promised_blocks = 0;
+  state->path = kNoNode;
+  state->promised.clear();
   state->hit_tokens = 0;
   state->moves = core_->pool.store().moves();
   ++live_sequences_;
@@ -174,14 +180,14 @@ void KvCache::PinMatch(SequenceState& state, const Match& match) {
 // Copies the block that matches in part into one of the sequence's own. False, and nothing changed,
 // when the only memory left is that block's.
 bool KvCache::CopyPart(SequenceState& state, const Match& match) {
-  std::vector<BlockId> kept;
+  kept_.clear();
   for (std::uint32_t g = 0; g < core_->groups(); ++g) {
     const BlockId source = core_->index.block(match.partial, g);
-    if (core_->pool.state(source) == BlockState::kIdle) kept.push_back(source);
+    if (core_->pool.state(source) == BlockState::kIdle) kept_.push_back(source);
   }
   for (std::uint32_t g = 0; g < core_->groups(); ++g) {
     const BlockId source = core_->index.block(match.partial, g);
-    const std::optional<BlockId> copy = core_->TakeSparing(state.account, g, kept);
+    const std::optional<BlockId> copy = core_->TakeSparing(state.account, g, kept_);
     if (!copy) {
       for (std::uint32_t taken = 0; taken < g; ++taken) {
         DropBlock(state, taken, state.tables[taken].blocks.size() - 1);
@@ -207,14 +213,15 @@ void KvCache::PromisePrompt(SequenceState& state, const Prompt& prompt, const Pr
   state.path = match.path.empty() ? *root : match.path.back();
   core_->index.AddReference(state.path);
   NodeId node = state.path;
+  state.promised_from = match.path.size();
+  state.promised.reserve(hashes.blocks.size() - match.path.size());
   for (std::uint64_t i = match.path.size(); i < hashes.blocks.size(); ++i) {
     const std::optional<NodeId> child = core_->FindOrMakeChild(
         node, hashes.blocks[i], prompt.tokens.subspan(i * block_tokens, block_tokens));
     if (!child) return;
     node = *child;
     core_->index.AddPromise(node);
-    state.promise = node;
-    state.promised_blocks = i + 1;
+    state.promised.push_back(node);
   }
 }
 

@@ -183,6 +183,7 @@ class KvCache {
   void SetBlock(SequenceState& state, std::uint32_t group, std::uint64_t number, BlockId block);
   bool IsSealed(BlockId block) const;
   void CopySharedTail(SequenceState& state);
+  std::optional<NodeId> NodeOf(SequenceState& state, std::uint64_t number);
   void SealBlock(SequenceState& state, std::uint64_t number);
   void SealInto(SequenceState& state, NodeId node, std::uint32_t group, std::uint64_t number);
   void PassWindow(SequenceState& state);
@@ -198,6 +199,8 @@ class KvCache {
   Matcher matcher_;
   PrefixHashes hashes_;                // of a prompt that brings none
   std::vector<std::uint64_t> needed_;  // scratch, by group
+  std::vector<BlockId> kept_;          // scratch
+  mutable std::vector<NodeId> path_;   // scratch, by block number
   std::vector<std::unique_ptr<SequenceState>> spare_states_;
   std::uint64_t live_sequences_ = 0;
 

@@ -67,7 +67,7 @@ std::optional<NodeId> CacheCore::FindOrMakeRoot(const Scope& scope, const ScopeD
   const std::optional<NodeId> root = index.InsertRoot(RootHash(digest));
   if (!root) return std::nullopt;
   roots_.emplace(digest, *root);
-  scopes_.emplace(root->value(), Root{.digest = digest, .scope = scope});
+  scopes_.emplace(root->value(), Root{.digest = digest, .scope_number = misses.OnScope(scope)});
   is_stale_[root->value()] = 0;
   if (events.is_on()) keys_[root->value()] = RootKey(digest);
   return root;
@@ -244,8 +244,7 @@ void CacheCore::Publish(NodeId node, BlockId block) {
   }
   if (is_reachable(node)) {
     if (index.depth(node) == 0) {
-      const Root& root = scopes_.at(parent.value());
-      misses.OnFirstBlock(NextHash(0, index.tokens(node)), root.scope, root.digest);
+      misses.OnFirstBlock(NextHash(0, index.tokens(node)), scopes_.at(parent.value()).scope_number);
     }
     Tell(KvEventKind::kStored, node, g, pool.account(block));
   }

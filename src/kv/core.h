@@ -82,6 +82,7 @@ class CacheCore {
   EventLog events;
   MissMemory misses;
   CacheCounters counters;
+  std::vector<std::uint64_t> needed;  // scratch, by group
 
   // Reads the clock for what follows; levels whose time has passed end.
   void UpdateTime();
@@ -145,7 +146,7 @@ class CacheCore {
  private:
   struct Root {
     ScopeDigest digest;
-    Scope scope;
+    std::uint64_t scope_number = 0;  // MissMemory's
   };
 
   CacheCore(const KvLayout& layout, const CacheOptions& options, const Clock& clock,

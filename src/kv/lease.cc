@@ -1,7 +1,5 @@
 #include "kv/lease.h"
 
-#include <vector>
-
 #include "base/check.h"
 
 namespace ashlar::kv {
@@ -10,7 +8,8 @@ PrefixLease PrefixLease::Take(CacheCore& core, std::span<const NodeId> path, Acc
   PrefixLease lease;
   if (path.empty()) return lease;
   const std::uint64_t position = path.size() * core.block_tokens();
-  std::vector<std::uint64_t> needed(core.groups());
+  std::vector<std::uint64_t>& needed = core.needed;
+  needed.assign(core.groups(), 0);
   ForEachLiveBlock(core, path.back(), path.size(), position,
                    [&](NodeId, std::uint64_t, std::uint32_t g, BlockId block) {
                      needed[g] += core.needs_promise(block) ? 1 : 0;

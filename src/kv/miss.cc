@@ -83,16 +83,14 @@ std::int64_t MissMemory::WhenReplaced(std::uint64_t prefix_hash) const {
   return entry.hash == prefix_hash ? entry.time_ns : 0;
 }
 
-void MissMemory::OnFirstBlock(std::uint64_t tokens_hash, const Scope& scope,
-                              const ScopeDigest& digest) {
-  const std::uint64_t oldest = scope_count_ < kScopes ? 1 : scope_count_ - kScopes + 1;
-  std::uint64_t number = scope_count_;
-  while (number >= oldest && number > 0 && scopes_[number % kScopes].digest != digest) --number;
-  if (number < oldest || number == 0) {
-    number = ++scope_count_;
-    scopes_[number % kScopes] = {.digest = digest, .scope = scope};
-  }
-  first_blocks_[tokens_hash % kFirstBlocks] = {.hash = tokens_hash, .scope_number = number};
+std::uint64_t MissMemory::OnScope(const Scope& scope) {
+  ++scope_count_;
+  scopes_[scope_count_ % kScopes] = scope;
+  return scope_count_;
+}
+
+void MissMemory::OnFirstBlock(std::uint64_t tokens_hash, std::uint64_t scope_number) {
+  first_blocks_[tokens_hash % kFirstBlocks] = {.hash = tokens_hash, .scope_number = scope_number};
 }
 
 ScopeDifference MissMemory::OtherScope(std::uint64_t tokens_hash, const Scope& scope) const {
@@ -101,7 +99,7 @@ ScopeDifference MissMemory::OtherScope(std::uint64_t tokens_hash, const Scope& s
       entry.scope_number + kScopes <= scope_count_) {
     return ScopeDifference::kNone;
   }
-  return FirstDifference(scopes_[entry.scope_number % kScopes].scope, scope);
+  return FirstDifference(scopes_[entry.scope_number % kScopes], scope);
 }
 
 }  // namespace ashlar::kv

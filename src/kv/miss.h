@@ -51,8 +51,10 @@ class MissMemory {
   MissMemory();
 
   void OnReplaced(std::uint64_t prefix_hash, std::int64_t now_ns);
-  // The scope under which a first block with these tokens (hashed without scope) was stored.
-  void OnFirstBlock(std::uint64_t tokens_hash, const Scope& scope, const ScopeDigest& digest);
+  // A scope that blocks will be stored under; its number, for OnFirstBlock.
+  std::uint64_t OnScope(const Scope& scope);
+  // A first block with these tokens (hashed without scope) was stored.
+  void OnFirstBlock(std::uint64_t tokens_hash, std::uint64_t scope_number);
 
   // 0: not known. Otherwise the time, at least 1.
   std::int64_t WhenReplaced(std::uint64_t prefix_hash) const;
@@ -72,14 +74,9 @@ class MissMemory {
     std::uint64_t hash = 0;
     std::uint64_t scope_number = 0;  // from 1; it has been overwritten when kScopes newer ones came
   };
-  struct SeenScope {
-    ScopeDigest digest;
-    Scope scope;
-  };
-
   std::vector<Replaced> replaced_;
   std::vector<FirstBlock> first_blocks_;
-  std::vector<SeenScope> scopes_;  // ring
+  std::vector<Scope> scopes_;  // ring
   std::uint64_t scope_count_ = 0;
 };
 

@@ -13,7 +13,7 @@ namespace {
 Scope ScopeOf(std::uint64_t epoch) { return {.model_fingerprint = "m", .weights_epoch = epoch}; }
 
 void See(MissMemory& memory, std::uint64_t tokens_hash, const Scope& scope) {
-  memory.OnFirstBlock(tokens_hash, scope, DigestOf(scope));
+  memory.OnFirstBlock(tokens_hash, memory.OnScope(scope));
 }
 
 TEST(MissMemory, KnowsWhenAPrefixWasReplaced) {

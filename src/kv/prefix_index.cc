@@ -59,11 +59,13 @@ std::optional<NodeId> PrefixIndex::InsertRoot(std::uint64_t hash) {
   return node;
 }
 
-void PrefixIndex::Prefetch(std::uint64_t hash) const { __builtin_prefetch(&slots_[HomeOf(hash)]); }
+void PrefixIndex::Prefetch(std::uint64_t hash) const {
+  __builtin_prefetch(&slots_[HomeOf(TagOf(hash))]);
+}
 
 NodeId PrefixIndex::Find(NodeId parent, std::uint64_t hash, std::span<const TokenId> wanted) const {
   const std::uint32_t tag = TagOf(hash);
-  for (std::size_t i = HomeOf(hash); slots_[i].node != kNoNode; i = (i + 1) & mask_) {
+  for (std::size_t i = HomeOf(tag); slots_[i].node != kNoNode; i = (i + 1) & mask_) {
     if (slots_[i].tag != tag) continue;
     const NodeId node = slots_[i].node;
     if (Of(node).parent == parent && std::ranges::equal(tokens(node), wanted)) return node;
@@ -152,17 +154,18 @@ void PrefixIndex::ClearBlock(NodeId node, std::uint32_t group) {
 }
 
 void PrefixIndex::InsertSlot(NodeId node) {
-  std::size_t i = HomeOf(Of(node).hash);
+  const std::uint32_t tag = TagOf(Of(node).hash);
+  std::size_t i = HomeOf(tag);
   while (slots_[i].node != kNoNode) i = (i + 1) & mask_;
-  slots_[i] = {.tag = TagOf(Of(node).hash), .node = node};
+  slots_[i] = {.tag = tag, .node = node};
 }
 
 void PrefixIndex::RemoveSlot(NodeId node) {
-  std::size_t hole = HomeOf(Of(node).hash);
+  std::size_t hole = HomeOf(TagOf(Of(node).hash));
   while (slots_[hole].node != node) hole = (hole + 1) & mask_;
   // Moves back what the hole would cut off from its home.
   for (std::size_t i = (hole + 1) & mask_; slots_[i].node != kNoNode; i = (i + 1) & mask_) {
-    const std::size_t home = HomeOf(Of(slots_[i].node).hash);
+    const std::size_t home = HomeOf(slots_[i].tag);
     if (((i - home) & mask_) >= ((i - hole) & mask_)) {
       slots_[hole] = slots_[i];
       hole = i;

@@ -140,7 +140,8 @@ class PrefixIndex {
   const Node& Of(NodeId node) const { return nodes_[node.value()]; }
   Node& Of(NodeId node) { return nodes_[node.value()]; }
   std::optional<NodeId> NewNode();
-  std::size_t HomeOf(std::uint64_t hash) const { return hash & mask_; }
+  // From the tag alone, so that moving a slot need not touch its node.
+  std::size_t HomeOf(std::uint32_t tag) const { return tag & mask_; }
   void InsertSlot(NodeId node);
   void RemoveSlot(NodeId node);
 

@@ -158,34 +158,49 @@ void KvCache::Commit(SequenceState& state, std::span<const TokenId> tokens) {
   ASHLAR_CHECK(BlocksOf(state.size + tokens.size(), block_tokens) <= state.tables[0].blocks.size(),
                "{} tokens committed, {} blocks prepared", state.size + tokens.size(),
                state.tables[0].blocks.size());
-  for (const TokenId token : tokens) {
-    if (state.size == state.tokens.size()) {
-      state.tokens.push_back(token);
-    } else if (state.tokens[state.size] != token) {  // not the prompt it was admitted with
-      DropPromises(state);
+  while (!tokens.empty()) {
+    const std::uint64_t room = block_tokens - state.size % block_tokens;
+    const std::span<const TokenId> part = tokens.first(std::min<std::size_t>(room, tokens.size()));
+    tokens = tokens.subspan(part.size());
+    const std::size_t known = std::min(part.size(), state.tokens.size() - state.size);
+    if (!std::equal(part.begin(), part.begin() + static_cast<std::ptrdiff_t>(known),
+                    state.tokens.begin() + static_cast<std::ptrdiff_t>(state.size))) {
+      DropPromises(state);  // not the prompt it was admitted with
       state.tokens.resize(state.size);
-      state.tokens.push_back(token);
     }
-    if (++state.size % block_tokens == 0) SealBlock(state, state.size / block_tokens - 1);
+    if (state.size + part.size() > state.tokens.size()) {
+      state.tokens.resize(state.size);
+      state.tokens.insert(state.tokens.end(), part.begin(), part.end());
+    }
+    state.size += part.size();
+    if (state.size % block_tokens == 0) SealBlock(state, state.size / block_tokens - 1);
   }
   PassWindow(state);
+}
+
+// The node of a block that is full; nullopt when the index is. Keeps the promise of it.
+std::optional<NodeId> KvCache::NodeOf(SequenceState& state, std::uint64_t number) {
+  if (number >= state.promised_from && number - state.promised_from < state.promised.size()) {
+    const NodeId node = state.promised[number - state.promised_from];
+    core_->index.DropPromise(node);
+    return node;
+  }
+  const std::uint64_t block_tokens = core_->block_tokens();
+  const std::span<const TokenId> tokens =
+      std::span(state.tokens).subspan(number * block_tokens, block_tokens);
+  const std::uint64_t hash = core_->options.hasher(core_->index.hash(state.path), tokens);
+  return core_->FindOrMakeChild(state.path, hash, tokens);
 }
 
 void KvCache::SealBlock(SequenceState& state, std::uint64_t number) {
   ++core_->counters.sealed_blocks;
   std::optional<NodeId> node;
   if (state.path != kNoNode) {
-    const std::uint64_t block_tokens = core_->block_tokens();
-    const std::span<const TokenId> tokens =
-        std::span(state.tokens).subspan(number * block_tokens, block_tokens);
-    const std::uint64_t hash = core_->options.hasher(core_->index.hash(state.path), tokens);
-    node = core_->FindOrMakeChild(state.path, hash, tokens);
+    node = NodeOf(state, number);
     if (node) {
       core_->index.AddReference(*node);
-      if (number < state.promised_blocks) core_->index.DropPromise(*node);
     } else {
       ++core_->counters.unindexed_blocks;
-      DropPromises(state);
     }
     core_->index.DropReference(state.path);
     if (!node) core_->RemoveUnneeded(state.path);
@@ -259,16 +274,13 @@ void KvCache::DropBlock(SequenceState& state, std::uint32_t group, std::uint64_t
 
 void KvCache::DropPromises(SequenceState& state) {
   const std::uint64_t sealed = state.size / core_->block_tokens();
-  if (state.promised_blocks > sealed) {
-    NodeId node = state.promise;
-    for (std::uint64_t i = state.promised_blocks; i-- > sealed;) {
-      core_->index.DropPromise(node);
-      node = core_->index.parent(node);
-    }
-    core_->RemoveUnneeded(state.promise);
+  const std::uint64_t kept = std::min<std::uint64_t>(sealed - std::min(sealed, state.promised_from),
+                                                     state.promised.size());
+  for (std::uint64_t i = kept; i < state.promised.size(); ++i) {
+    core_->index.DropPromise(state.promised[i]);
   }
-  state.promise = kNoNode;
-  state.promised_blocks = 0;
+  if (kept < state.promised.size()) core_->RemoveUnneeded(state.promised.back());
+  state.promised.clear();
 }
 
 void KvCache::Release(std::unique_ptr<SequenceState> state) {

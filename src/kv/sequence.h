@@ -36,8 +36,9 @@
 namespace ashlar::kv {
 
 enum class Reuse : std::uint8_t {
-  kOn,   // serve from the cache, and leave the blocks in it
-  kOff,  // compute everything, and leave nothing
+  kOn,     // serve from the cache, and leave the blocks in it
+  kStore,  // compute everything, and leave the blocks in it
+  kOff,    // compute everything, and leave nothing
 };
 
 // What a sequence holds. Kept and used again by the cache, so that admitting one allocates nothing
@@ -64,9 +65,11 @@ struct SequenceState {
   std::uint64_t max_rollback = 0;
   AccountId account;
   Retention retention;
-  NodeId path = kNoNode;     // the index up to the last whole block; kNoNode: not in the index
-  NodeId promise = kNoNode;  // the last node this sequence promised to compute
-  std::uint64_t promised_blocks = 0;  // block numbers below this are promised, if not sealed yet
+  NodeId path = kNoNode;  // the index up to the last whole block; kNoNode: not in the index
+  // The nodes this sequence promised to compute, by block number from promised_from; those of
+  // sealed blocks are kept promises.
+  std::vector<NodeId> promised;
+  std::uint64_t promised_from = 0;
   std::uint64_t hit_tokens = 0;
   std::uint64_t moves = 0;  // of the store, when addresses were valid
 };

@@ -18,7 +18,8 @@ std::uint64_t BlocksOf(std::uint64_t tokens, std::uint64_t block_tokens) {
 std::uint64_t KvCache::LongestRollback(const SequenceState& state, std::uint64_t size) const {
   const std::uint64_t block_tokens = core_->block_tokens();
   const std::uint64_t sealed = state.size / block_tokens;
-  std::vector<NodeId> path;  // by block number; made when a block is missing
+  std::vector<NodeId>& path = path_;  // made when a block is missing
+  path.clear();
   const auto find = [&](std::uint32_t g, std::uint64_t number) {
     if (state.tables[g].blocks[number] != kNoBlock) return true;
     if (state.path == kNoNode) return false;

@@ -54,8 +54,17 @@ Attention::Attention(const ModelConfig& config, const kv::KvLayout& layout,
       head_dim_(config.head_dim),
       tile_tokens_(std::max<std::size_t>(1, kTileRows / config.group())),
       scale_(static_cast<float>(1.0 / std::sqrt(static_cast<double>(config.head_dim)))),
-      format_(FormatOf(layout.spec().codec)),
+      format_(FormatOf(layout.group(0).spec().key_codec)),
       partials_(kPartialFloats) {
+  ASHLAR_CHECK(layout.groups().size() == 1,
+               "a layout of {} lane groups; this forward pass reads one", layout.groups().size());
+  for (std::uint32_t layer = 0; layer < config.layers; ++layer) {
+    for (std::uint32_t head = 0; head < config.kv_heads; ++head) {
+      const std::optional<kv::LanePlace> place = layout.Find({.layer = layer, .head = head});
+      ASHLAR_CHECK(place, "layer {} kv head {} has no lane", layer, head);
+      places_.push_back(*place);
+    }
+  }
   ASHLAR_CHECK(group_ <= kMaxRows, "{} query heads share a kv head", group_);
   const std::size_t rows = tile_tokens_ * group_;
   const std::size_t state_floats = RoundUp(rows * (head_dim_ + 2), 16);
@@ -132,12 +141,13 @@ void Attention::AttendSegment(std::size_t layer, const AttentionChunk& chunk, st
   const std::size_t block_tokens = layout_.block_tokens();
   const std::size_t first_block = segment * kSegmentTokens / block_tokens;
   const std::size_t block_count = (visible[row_count - 1] + block_tokens - 1) / block_tokens;
+  const kv::LanePlace place = PlaceOf(layer, kv_head);
   std::array<const std::byte*, kMaxBlocksPerSegment> k_tiles;
   std::array<const std::byte*, kMaxBlocksPerSegment> v_tiles;
   for (std::size_t b = 0; b < block_count; ++b) {
     const std::byte* const block = chunk.blocks[first_block + b];
-    k_tiles[b] = block + layout_.KeyTileOffset(layer, kv_head);
-    v_tiles[b] = block + layout_.ValueTileOffset(layer, kv_head);
+    k_tiles[b] = block + place.key_offset;
+    v_tiles[b] = block + place.value_offset;
   }
   kernels_.attend({.format = format_,
                    .head_dim = head_dim_,

@@ -44,6 +44,10 @@ class Attention {
   void Run(std::size_t layer, const float* q, float* out);
 
   kernels::KvFormat format() const { return format_; }
+  // Where the lane's tiles lie in a block.
+  const kv::LanePlace& PlaceOf(std::size_t layer, std::size_t kv_head) const {
+    return places_[layer * kv_heads_ + kv_head];
+  }
 
   // Bytes of scratch this object owns.
   std::uint64_t workspace_bytes() const;
@@ -88,6 +92,7 @@ class Attention {
   std::size_t tile_tokens_;
   float scale_;
   kernels::KvFormat format_;
+  std::vector<kv::LanePlace> places_;  // [layers, kv_heads]
   std::size_t worker_floats_;
   AlignedArray<float> scratch_;   // per worker: queries, two states, kernel scratch
   AlignedArray<float> partials_;  // states of split decode items

@@ -39,10 +39,10 @@ ForwardPass::ForwardPass(const Model& model, const kv::KvLayout& layout,
       sine_(max_tokens * model.rope().pairs()),
       logits_(logit_rows_ * config_.vocab) {
   ASHLAR_CHECK(max_tokens > 0);
-  ASHLAR_CHECK(layout.spec().layers == config_.layers &&
-                   layout.spec().kv_heads == config_.kv_heads &&
-                   layout.spec().head_dim == config_.head_dim,
-               "the KV layout was made for another model");
+  ASHLAR_CHECK(
+      layout.group(0).spec().lanes.size() == std::size_t{config_.layers} * config_.kv_heads &&
+          layout.group(0).spec().key_dim == config_.head_dim,
+      "the layout was made for another model");
   chunks_.reserve(max_tokens);
   row_chunk_.reserve(max_tokens);
   const std::size_t widest =
@@ -194,8 +194,8 @@ void ForwardPass::RotateAndStore(std::size_t layer) {
                          .head_dim = head_dim,
                          .block_tokens = layout_.block_tokens(),
                          .slot = position % layout_.block_tokens(),
-                         .k_tile = block + layout_.KeyTileOffset(layer, head),
-                         .v_tile = block + layout_.ValueTileOffset(layer, head)});
+                         .k_tile = block + attention_.PlaceOf(layer, head).key_offset,
+                         .v_tile = block + attention_.PlaceOf(layer, head).value_offset});
     }
   });
 }

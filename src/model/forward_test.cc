@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "gguf/model_file.h"
-#include "kv/block_pool.h"
-#include "kv/block_table.h"
+#include "kv/cache.h"
+#include "model/kv_layout.h"
 #include "model/testing/tiny_model.h"
 
 namespace ashlar::model {
@@ -51,45 +51,47 @@ class Machine {
  public:
   Machine(const Model& model, const Recipe& recipe)
       : pool_(recipe.threads),
-        blocks_(*kv::BlockPool::Create(*kv::KvLayout::Create({.layers = model.config().layers,
-                                                              .kv_heads = model.config().kv_heads,
-                                                              .head_dim = model.config().head_dim,
-                                                              .codec = recipe.codec,
-                                                              .block_tokens = recipe.block_tokens}),
-                                       64 << 20)),
-        forward_(model, blocks_.layout(), kernels::KernelsFor(recipe.isa), pool_,
+        cache_(*kv::KvCache::Create(*KvLayoutOf(model.config(), recipe.codec, recipe.block_tokens),
+                                    {.memory_bytes = 64 << 20}, clock_)),
+        forward_(model, cache_->layout(), kernels::KernelsFor(recipe.isa), pool_,
                  recipe.max_tokens) {}
 
-  kv::BlockTable NewTable(std::uint64_t tokens) {
-    return kv::BlockTable(blocks_, *blocks_.Reserve(blocks_.layout().BlocksNeeded(tokens)));
+  // A sequence for `tokens` tokens that shares nothing.
+  kv::Sequence NewSequence(std::span<const TokenId> tokens) {
+    const kv::Scope scope;
+    const kv::ScopeDigest digest = kv::DigestOf(scope);
+    kv::Admission admission = cache_->Admit(
+        {.scope = scope, .digest = digest, .tokens = tokens},
+        {.max_tokens = tokens.size(), .chunk = tokens.size(), .reuse = kv::Reuse::kOff});
+    return *std::move(admission.sequence);
   }
 
   struct Part {
-    kv::BlockTable* table;
+    kv::Sequence* sequence;
     std::span<const TokenId> tokens;
   };
   // One step; appends the logits of every token to out[part].
   void Step(std::span<const Part> parts, std::vector<std::vector<Logits>>& out) {
     std::vector<Chunk> chunks;
+    for (const Part& part : parts) ASSERT_TRUE(part.sequence->Prepare(part.tokens.size()));
     for (const Part& part : parts) {
-      part.table->Prepare(part.tokens.size());
       chunks.push_back({.tokens = part.tokens,
-                        .position = part.table->tokens(),
-                        .blocks = part.table->addresses(),
+                        .position = part.sequence->size(),
+                        .blocks = part.sequence->addresses(0),
                         .logits = LogitRows::kAll});
     }
     forward_.Run(chunks, [&](std::size_t chunk, std::size_t, std::span<const float> logits) {
       out[chunk].emplace_back(logits.begin(), logits.end());
     });
-    for (const Part& part : parts) part.table->Commit(part.tokens.size());
+    for (const Part& part : parts) part.sequence->Commit(part.tokens);
   }
 
   // The logits of all tokens of one sequence, computed alone, `chunk` tokens a step.
   std::vector<Logits> RunAlone(std::span<const TokenId> tokens, std::size_t chunk) {
-    kv::BlockTable table = NewTable(tokens.size());
+    kv::Sequence sequence = NewSequence(tokens);
     std::vector<std::vector<Logits>> out(1);
     for (std::size_t at = 0; at < tokens.size(); at += chunk) {
-      const Part part = {&table, tokens.subspan(at, std::min(chunk, tokens.size() - at))};
+      const Part part = {&sequence, tokens.subspan(at, std::min(chunk, tokens.size() - at))};
       Step({&part, 1}, out);
     }
     return out[0];
@@ -97,7 +99,8 @@ class Machine {
 
  private:
   ThreadPool pool_;
-  kv::BlockPool blocks_;
+  ManualClock clock_;
+  std::unique_ptr<kv::KvCache> cache_;
   ForwardPass forward_;
 };
 
@@ -164,10 +167,10 @@ TEST_P(EveryCodec, LongSequencesAreTheSameInChunksOnThreadsAndInBatches) {
   recipe.threads = 2;
   Machine machine(fixture.model(), recipe);
   std::vector<std::vector<TokenId>> sequences(kBatch);
-  std::vector<std::unique_ptr<kv::BlockTable>> tables;
+  std::vector<kv::Sequence> tables;
   for (std::size_t i = 0; i < kBatch; ++i) {
     sequences[i] = i == 3 ? tokens : RandomTokens(30 + 71 * i, static_cast<std::uint32_t>(100 + i));
-    tables.push_back(std::make_unique<kv::BlockTable>(machine.NewTable(sequences[i].size())));
+    tables.push_back(machine.NewSequence(sequences[i]));
   }
   std::vector<std::vector<Logits>> results(kBatch);
   std::mt19937 random(17);
@@ -175,12 +178,11 @@ TEST_P(EveryCodec, LongSequencesAreTheSameInChunksOnThreadsAndInBatches) {
     std::vector<Machine::Part> parts;
     std::vector<std::size_t> who;
     for (std::size_t i = 0; i < kBatch; ++i) {
-      const std::size_t rest = sequences[i].size() - tables[i]->tokens();
+      const std::size_t rest = sequences[i].size() - tables[i].size();
       if (rest == 0) continue;
       const std::size_t count =
           std::min<std::size_t>(rest, random() % 2 == 0 ? 1 : 1 + random() % 90);
-      parts.push_back(
-          {tables[i].get(), std::span(sequences[i]).subspan(tables[i]->tokens(), count)});
+      parts.push_back({&tables[i], std::span(sequences[i]).subspan(tables[i].size(), count)});
       who.push_back(i);
     }
     if (parts.empty()) break;

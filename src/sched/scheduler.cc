@@ -44,7 +44,7 @@ bool Scheduler::Remove(SequenceId id) {
   return std::erase_if(running_, is_it) + std::erase_if(waiting_, is_it) > 0;
 }
 
-const StepPlan& Scheduler::Plan(std::uint64_t available_blocks) {
+const StepPlan& Scheduler::Plan(Admitter admit) {
   plan_.admitted.clear();
   plan_.items.clear();
   plan_.tokens = 0;
@@ -54,16 +54,28 @@ const StepPlan& Scheduler::Plan(std::uint64_t available_blocks) {
   for (const Running& sequence : running_) {
     if (sequence.known - sequence.computed > 1) PlanItem(sequence, limits_.prefill_chunk);
   }
-  while (!waiting_.empty() && running_.size() < limits_.max_running &&
-         plan_.tokens < limits_.max_step_tokens && waiting_.front().blocks <= available_blocks) {
-    const SequenceSpec& spec = waiting_.front();
-    available_blocks -= spec.blocks;
-    plan_.admitted.push_back(spec.id);
-    running_.push_back({.id = spec.id, .known = spec.tokens});
-    waiting_.pop_front();
+  AdmitWaiting(admit);
+  return plan_;
+}
+
+void Scheduler::AdmitWaiting(Admitter admit) {
+  std::size_t waiters = 0;
+  for (auto it = waiting_.begin(); it != waiting_.end();) {
+    if (running_.size() == limits_.max_running || plan_.tokens == limits_.max_step_tokens) return;
+    const Admission admission = admit(it->id);
+    if (admission.answer == Admission::Answer::kNoMemory) return;
+    if (admission.answer == Admission::Answer::kWait) {
+      if (++waiters == kMaxPrefixWaiters) return;
+      ++it;
+      continue;
+    }
+    ASHLAR_CHECK(admission.cached_tokens < it->tokens, "sequence {} has nothing left to compute",
+                 it->id.value());
+    plan_.admitted.push_back(it->id);
+    running_.push_back({.id = it->id, .known = it->tokens, .computed = admission.cached_tokens});
+    it = waiting_.erase(it);
     PlanItem(running_.back(), limits_.prefill_chunk);
   }
-  return plan_;
 }
 
 void Scheduler::PlanItem(const Running& sequence, std::uint32_t limit) {

@@ -9,10 +9,16 @@
 // tokens each; then waiting sequences are admitted in order of arrival while blocks, places and
 // budget last.
 //
-// Progress is guaranteed by promising memory at admission: a sequence is admitted only when the
-// blocks of its whole possible length can be reserved, so a running sequence never waits for
-// memory. The first waiting sequence is never overtaken, so it is admitted as soon as enough
-// running ones have ended.
+// Admission asks the owner of the memory (an Admitter, the engine or a simulator), which answers
+// for one sequence at a time:
+//   admitted    the memory of its whole possible length is promised; some of its tokens may be in
+//   the
+//               cache already, and are not computed again
+//   no memory   it and all behind it wait: the first in the queue is never overtaken by others that
+//               need memory, so it is admitted as soon as enough running ones have ended
+//   wait        a running sequence is computing a part of its prompt; those behind it may go first
+// A running sequence never waits for memory, and whoever waits for a prefix waits for a running
+// sequence: so there is always progress.
 #pragma once
 
 #include <cstddef>
@@ -22,6 +28,7 @@
 
 #include "base/ids.h"
 #include "base/result.h"
+#include "base/thread_pool.h"
 
 namespace ashlar::sched {
 
@@ -37,8 +44,17 @@ Status Validate(const SchedulerLimits& limits);
 struct SequenceSpec {
   SequenceId id;
   std::uint64_t tokens = 0;  // known now: the prompt; at least 1
-  std::uint64_t blocks = 0;  // to reserve at admission: enough for the whole possible length
 };
+
+struct Admission {
+  enum class Answer : std::uint8_t { kAdmitted, kNoMemory, kWait };
+  Answer answer = Answer::kNoMemory;
+  std::uint64_t cached_tokens = 0;  // kAdmitted: computed already; less than the sequence's tokens
+};
+using Admitter = FunctionRef<Admission(SequenceId)>;
+
+// How many sequences that wait for a prefix are asked about in one step.
+inline constexpr std::size_t kMaxPrefixWaiters = 64;
 
 struct StepItem {
   SequenceId id;
@@ -48,9 +64,9 @@ struct StepItem {
 };
 
 struct StepPlan {
-  std::vector<SequenceId> admitted;  // reserve their blocks before running the items
-  std::vector<StepItem> items;       // empty: nothing to do
-  std::uint32_t tokens = 0;          // sum over items
+  std::vector<SequenceId> admitted;
+  std::vector<StepItem> items;  // empty: nothing to do
+  std::uint32_t tokens = 0;     // sum over items
 };
 
 class Scheduler {
@@ -63,9 +79,10 @@ class Scheduler {
   // Takes a sequence out, waiting or running. False when it is neither.
   bool Remove(SequenceId id);
 
-  // Plans the next step and admits; `available_blocks` may be promised. Call once per step, Commit
-  // after it: the plan is valid until the next call, which forgets who was admitted.
-  const StepPlan& Plan(std::uint64_t available_blocks);
+  // Plans the next step; asks `admit` for waiting sequences while places and budget last. Call once
+  // per step, Commit after it: the plan is valid until the next call, which forgets who was
+  // admitted.
+  const StepPlan& Plan(Admitter admit);
 
   // The plan's items have been computed. Once per plan.
   void Commit();
@@ -83,6 +100,7 @@ class Scheduler {
     std::uint64_t computed = 0;  // of those, with K and V in their blocks
   };
 
+  void AdmitWaiting(Admitter admit);
   Running* Find(SequenceId id);
   void PlanItem(const Running& sequence, std::uint32_t limit);
 

@@ -8,12 +8,17 @@
 namespace ashlar::sched {
 namespace {
 
+using Answer = Admission::Answer;
+
 SequenceId Id(std::uint64_t value) { return SequenceId(value); }
+
+const auto kAdmitAll = [](SequenceId) { return Admission{.answer = Answer::kAdmitted}; };
+const auto kAdmitNone = [](SequenceId) { return Admission{}; };
 
 TEST(Scheduler, CutsAPromptIntoChunksAndThenDecodes) {
   Scheduler scheduler({.max_step_tokens = 16, .prefill_chunk = 10, .max_running = 4});
-  scheduler.Add({.id = Id(1), .tokens = 25, .blocks = 3});
-  const StepPlan& plan = scheduler.Plan(3);
+  scheduler.Add({.id = Id(1), .tokens = 25});
+  const StepPlan& plan = scheduler.Plan(kAdmitAll);
   ASSERT_EQ(plan.admitted.size(), 1u);
   std::vector<std::uint32_t> chunks;
   for (int step = 0; step < 3; ++step) {
@@ -22,23 +27,23 @@ TEST(Scheduler, CutsAPromptIntoChunksAndThenDecodes) {
     EXPECT_EQ(plan.items[0].reaches_end, step == 2);
     chunks.push_back(plan.items[0].tokens);
     scheduler.Commit();
-    if (step < 2) scheduler.Plan(0);
+    if (step < 2) scheduler.Plan(kAdmitNone);
   }
   EXPECT_EQ(chunks, (std::vector<std::uint32_t>{10, 10, 5}));
-  EXPECT_TRUE(scheduler.Plan(0).items.empty());  // nothing to do until a token is appended
+  EXPECT_TRUE(scheduler.Plan(kAdmitNone).items.empty());  // nothing to do until a token is appended
   scheduler.Append(Id(1));
-  EXPECT_EQ(scheduler.Plan(0).items[0].position, 25u);
-  EXPECT_EQ(scheduler.Plan(0).tokens, 1u);
+  EXPECT_EQ(scheduler.Plan(kAdmitNone).items[0].position, 25u);
+  EXPECT_EQ(scheduler.Plan(kAdmitNone).tokens, 1u);
 }
 
 TEST(Scheduler, DecodesGoBeforePrefills) {
   Scheduler scheduler({.max_step_tokens = 8, .prefill_chunk = 8, .max_running = 4});
-  scheduler.Add({.id = Id(1), .tokens = 2, .blocks = 1});
-  scheduler.Plan(10);
+  scheduler.Add({.id = Id(1), .tokens = 2});
+  scheduler.Plan(kAdmitAll);
   scheduler.Commit();
   scheduler.Append(Id(1));
-  scheduler.Add({.id = Id(2), .tokens = 100, .blocks = 1});
-  const StepPlan& plan = scheduler.Plan(10);
+  scheduler.Add({.id = Id(2), .tokens = 100});
+  const StepPlan& plan = scheduler.Plan(kAdmitAll);
   ASSERT_EQ(plan.items.size(), 2u);
   EXPECT_EQ(plan.items[0].id, Id(1));
   EXPECT_EQ(plan.items[0].tokens, 1u);
@@ -46,24 +51,66 @@ TEST(Scheduler, DecodesGoBeforePrefills) {
   EXPECT_EQ(plan.tokens, 8u);
 }
 
-TEST(Scheduler, TheFirstInTheQueueIsNeverOvertaken) {
+TEST(Scheduler, WhoeverNeedsMemoryFirstIsNeverOvertaken) {
   Scheduler scheduler({.max_step_tokens = 64, .prefill_chunk = 64, .max_running = 4});
-  scheduler.Add({.id = Id(1), .tokens = 1, .blocks = 5});
-  scheduler.Add({.id = Id(2), .tokens = 1, .blocks = 1});
-  EXPECT_TRUE(scheduler.Plan(4).admitted.empty());
-  EXPECT_EQ(scheduler.Plan(5).admitted, std::vector{Id(1)});
+  scheduler.Add({.id = Id(1), .tokens = 1});
+  scheduler.Add({.id = Id(2), .tokens = 1});
+  std::vector<SequenceId> asked;
+  const auto only_the_second = [&](SequenceId id) {
+    asked.push_back(id);
+    return Admission{.answer = id == Id(2) ? Answer::kAdmitted : Answer::kNoMemory};
+  };
+  EXPECT_TRUE(scheduler.Plan(only_the_second).admitted.empty());
+  EXPECT_EQ(asked, std::vector{Id(1)});
+  EXPECT_EQ(scheduler.Plan(kAdmitAll).admitted, (std::vector{Id(1), Id(2)}));
+}
+
+TEST(Scheduler, OthersGoBeforeWhoeverWaitsForAPrefix) {
+  Scheduler scheduler({.max_step_tokens = 64, .prefill_chunk = 64, .max_running = 4});
+  scheduler.Add({.id = Id(1), .tokens = 1});
+  scheduler.Add({.id = Id(2), .tokens = 1});
+  const auto first_waits = [&](SequenceId id) {
+    return Admission{.answer = id == Id(1) ? Answer::kWait : Answer::kAdmitted};
+  };
+  EXPECT_EQ(scheduler.Plan(first_waits).admitted, std::vector{Id(2)});
+  scheduler.Commit();
+  EXPECT_EQ(scheduler.Plan(kAdmitAll).admitted, std::vector{Id(1)});
+}
+
+TEST(Scheduler, AsksAboutABoundedNumberThatWaitForAPrefix) {
+  Scheduler scheduler({.max_step_tokens = 64, .prefill_chunk = 64, .max_running = 4});
+  for (std::uint64_t id = 0; id < kMaxPrefixWaiters + 1; ++id) {
+    scheduler.Add({.id = Id(id), .tokens = 1});
+  }
+  std::size_t asked = 0;
+  scheduler.Plan([&](SequenceId) {
+    ++asked;
+    return Admission{.answer = Answer::kWait};
+  });
+  EXPECT_EQ(asked, kMaxPrefixWaiters);
+}
+
+TEST(Scheduler, CachedTokensAreNotComputedAgain) {
+  Scheduler scheduler({.max_step_tokens = 16, .prefill_chunk = 10, .max_running = 4});
+  scheduler.Add({.id = Id(1), .tokens = 25});
+  const StepPlan& plan = scheduler.Plan(
+      [](SequenceId) { return Admission{.answer = Answer::kAdmitted, .cached_tokens = 24}; });
+  ASSERT_EQ(plan.items.size(), 1u);
+  EXPECT_EQ(plan.items[0].position, 24u);
+  EXPECT_EQ(plan.items[0].tokens, 1u);
+  EXPECT_TRUE(plan.items[0].reaches_end);
 }
 
 TEST(Scheduler, RemoveWorksWaitingAndRunningAndInTheMiddleOfAStep) {
   Scheduler scheduler({.max_step_tokens = 64, .prefill_chunk = 64, .max_running = 1});
-  scheduler.Add({.id = Id(1), .tokens = 1, .blocks = 1});
-  scheduler.Add({.id = Id(2), .tokens = 1, .blocks = 1});
-  scheduler.Plan(9);
+  scheduler.Add({.id = Id(1), .tokens = 1});
+  scheduler.Add({.id = Id(2), .tokens = 1});
+  scheduler.Plan(kAdmitAll);
   EXPECT_TRUE(scheduler.Remove(Id(2)));
   EXPECT_TRUE(scheduler.Remove(Id(1)));
   EXPECT_FALSE(scheduler.Remove(Id(1)));
   scheduler.Commit();
-  EXPECT_TRUE(scheduler.Plan(9).items.empty());
+  EXPECT_TRUE(scheduler.Plan(kAdmitAll).items.empty());
 }
 
 TEST(Scheduler, LimitsAreChecked) {
@@ -92,7 +139,7 @@ TEST(Scheduler, RandomTrafficAlwaysProgresses) {
     for (std::uint64_t id = 0; id < 20; ++id) {
       const Model model = {1 + random() % capacity, 1 + random() % 50, 0, random() % 10};
       all[Id(id)] = model;
-      scheduler.Add({.id = Id(id), .tokens = model.known, .blocks = model.blocks});
+      scheduler.Add({.id = Id(id), .tokens = model.known});
     }
     std::map<SequenceId, std::uint64_t> held;
     int steps = 0;
@@ -101,8 +148,15 @@ TEST(Scheduler, RandomTrafficAlwaysProgresses) {
       std::uint64_t used = 0;
       for (const auto& [id, blocks] : held) used += blocks;
       ASSERT_LE(used, capacity);
-      const StepPlan plan = scheduler.Plan(capacity - used);
-      for (const SequenceId id : plan.admitted) held[id] = all.at(id).blocks;
+      const StepPlan plan = scheduler.Plan([&](SequenceId id) -> Admission {
+        Model& model = all.at(id);
+        if (!held.empty() && random() % 4 == 0) return {.answer = Answer::kWait};
+        if (used + model.blocks > capacity) return {.answer = Answer::kNoMemory};
+        used += model.blocks;
+        held[id] = model.blocks;
+        model.computed = random() % model.known;
+        return {.answer = Answer::kAdmitted, .cached_tokens = model.computed};
+      });
       ASSERT_LE(plan.tokens, limits.max_step_tokens);
       ASSERT_LE(held.size(), limits.max_running);
       ASSERT_FALSE(plan.items.empty());

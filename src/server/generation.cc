@@ -92,6 +92,7 @@ engine::GenerationRequest Generation::RequestFor(std::size_t sequence) const {
   request.sampling = options.sampling;
   request.sampling.seed = plan_.seed + sequence % options.best_of;
   request.max_tokens = prompt.max_tokens;
+  request.cache_salt = options.cache_salt;
   request.stop_tokens = EndTokensOf(options, *environment_.tokenizer);
   request.top_logprobs = options.top_logprobs;
   if (options.best_of > options.n && !request.top_logprobs.has_value()) {

@@ -110,13 +110,21 @@ void ReadStreaming(FieldReader& fields, GenerationOptions& out) {
   }
 }
 
+// The message must not repeat the salt: it is a secret.
+void ReadCacheSalt(FieldReader& fields, const RequestLimits& limits, GenerationOptions& out) {
+  fields.String("cache_salt", out.cache_salt);
+  if (out.cache_salt.size() > limits.max_cache_salt_bytes) {
+    fields.Fail("cache_salt", fmt::format("has {} bytes; at most {} are allowed",
+                                          out.cache_salt.size(), limits.max_cache_salt_bytes));
+  }
+}
+
 // Fields we check the type of and do not use yet, or that only matter to OpenAI's own service.
 void CheckAccepted(FieldReader& fields) {
   std::string text;
   std::int64_t number = 0;
   Json object;
   fields.String("user", text);
-  fields.String("cache_salt", text);
   fields.Integer("priority", kMinInt, kMaxInt, number);
   fields.Object("metadata", object);
 }
@@ -140,6 +148,7 @@ void ReadGenerationOptions(FieldReader& fields, const RequestLimits& limits,
   fields.Boolean("ignore_eos", out.ignore_eos);
   fields.Boolean("skip_special_tokens", out.skip_special_tokens);
   fields.Boolean("return_tokens_as_token_ids", out.return_tokens_as_token_ids);
+  ReadCacheSalt(fields, limits, out);
   ReadStreaming(fields, out);
   CheckAccepted(fields);
   RejectUnsupported(fields);

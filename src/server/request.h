@@ -25,6 +25,7 @@ struct RequestLimits {
   std::size_t max_messages = 16 * 1024;
   std::size_t max_template_kwargs = 64;
   std::size_t max_logit_bias = 1024;  // tokens with a bias
+  std::size_t max_cache_salt_bytes = 4096;
 };
 
 // What completions and chat have in common.
@@ -42,6 +43,7 @@ struct GenerationOptions {
   bool skip_special_tokens = true;
   bool return_tokens_as_token_ids = false;  // logprobs name tokens "token_id:123"
   std::optional<std::uint32_t> top_logprobs;
+  std::string cache_salt;                // prefixes are shared under the same salt only
   bool stream = false;
   bool include_usage = false;  // a last chunk with the usage
 };

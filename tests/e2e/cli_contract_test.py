@@ -107,7 +107,7 @@ class CliContractTest(unittest.TestCase):
     # usage
 
     def test_help_is_a_success(self):
-        for command in ((), ("run",), ("serve",), ("inspect",)):
+        for command in ((), ("run",), ("serve",), ("inspect",), ("bench",), ("bench", "cache")):
             outcome = self.ashlar.call(*command, "--help")
             self.assertEqual(outcome.code, OK, outcome.stderr)
             self.assertTrue(outcome.stdout.strip())
@@ -228,6 +228,79 @@ class CliContractTest(unittest.TestCase):
         self.assert_refused(self.ashlar.call("inspect", "--json", path), FAILED, str(path))
         missing = self.folder / "missing.gguf"
         self.assert_refused(self.ashlar.call("inspect", missing), FAILED, str(missing))
+
+    # bench
+
+    def bench_cache(self, *arguments):
+        return self.ashlar.call("bench", "cache", "--min-time-ms", "1", *arguments)
+
+    def test_bench_json_is_one_object_per_line(self):
+        outcome = self.bench_cache("--json", "--blocks", "10000,1000", "--policies", "lru,sieve")
+        self.assertEqual(outcome.code, OK, outcome.stderr)
+        self.assertEqual(outcome.stderr, "")
+        rows = [json.loads(line) for line in outcome.stdout.splitlines()]
+        for row in rows:
+            self.assertIsInstance(row["name"], str)
+            self.assertIsInstance(row["params"], dict)
+            figures = {key: row[key] for key in row.keys() - {"name", "params"}}
+            self.assertTrue(figures, row)
+            for key, figure in figures.items():
+                self.assertIsInstance(figure, (int, float), f"{row['name']} {key}")
+        # Every operation at both sizes, the smaller first whatever the order they were given in.
+        timed = [row for row in rows if "ns_per_block" in row or "ns_per_token" in row]
+        for row in timed:
+            self.assertGreater(row["ratio_to_limit"], 0, row)
+            if row["params"]["blocks"] == 1000:
+                self.assertEqual(row["ratio_to_smallest"], 1, row)
+        names = {
+            blocks: {row["name"] for row in timed if row["params"]["blocks"] == blocks}
+            for blocks in (1000, 10000)
+        }
+        self.assertEqual(names[1000], names[10000])
+        self.assertLessEqual({"allocate", "append", "free", "hit", "replace", "fork"}, names[1000])
+        policies = [row["params"]["policy"] for row in rows if row["name"] == "replace"]
+        self.assertEqual(policies, ["lru", "sieve"] * 2)
+        lookups = [row for row in rows if row["name"] == "lookup"]
+        self.assertEqual({row["params"]["blocks"] for row in lookups}, {10000})
+
+    def test_bench_fragmentation_stays_below_its_bound(self):
+        # Counts, not times: the same in every run.
+        outcome = self.bench_cache("--json", "--only", "fragmentation")
+        self.assertEqual(outcome.code, OK, outcome.stderr)
+        rows = [json.loads(line) for line in outcome.stdout.splitlines()]
+        self.assertEqual([row["params"]["reuse"] for row in rows], ["on", "off"])
+        for row in rows:
+            self.assertLess(row["peak_waste_share"], row["bound_share"])
+            self.assertLess(row["bound_share"], 0.1)
+
+    def test_bench_table_has_progress_on_stderr(self):
+        outcome = self.bench_cache("--blocks", "1k", "--only", "free")
+        self.assertEqual(outcome.code, OK, outcome.stderr)
+        self.assertIn("ns_per_block", outcome.stdout)
+        self.assertIn("1024 blocks", outcome.stderr)
+        self.assertNotIn("fork", outcome.stdout)
+
+    def test_bench_refuses_bad_flags(self):
+        self.assert_refused(self.ashlar.call("bench"), USAGE)
+        self.assert_refused(self.ashlar.call("bench", "weather"), USAGE, "subcommand")
+        for flag, value in (
+            ("--blocks", "0"),
+            ("--blocks", "511"),
+            ("--blocks", "4000001"),
+            ("--blocks", "-5"),
+            ("--blocks", "many"),
+            ("--blocks", "99999999999999999999"),
+            ("--blocks", ",".join(["1000"] * 17)),
+            ("--policies", "random"),
+            ("--min-time-ms", "0"),
+            ("--min-time-ms", "60001"),
+            ("--min-time-ms", "-1"),
+            ("--min-time-ms", "soon"),
+            ("--only", "everything"),
+        ):
+            with self.subTest(flag=flag, value=value):
+                outcome = self.ashlar.call("bench", "cache", "--json", f"{flag}={value}")
+                self.assert_refused(outcome, USAGE, value if flag == "--policies" else flag)
 
 
 def main():

@@ -99,7 +99,7 @@ def _compile(tree, path, flags, cache):
     with tempfile.TemporaryDirectory() as folder:
         depends = os.path.join(folder, "depends")
         result = subprocess.run(
-            command + ["-I", str(tree.root), "-MMD", "-MF", depends, "-MT", "x", "-x", "c++", "-"],
+            command + ["-I", str(tree.root), "-I", str(tree.root / "include"), "-MMD", "-MF", depends, "-MT", "x", "-x", "c++", "-"],
             input=f'#include "{name}"\n#include "{name}"\n', cwd=tree.root, text=True,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=_TIMEOUT_S, check=False)
         if result.returncode == 0:

@@ -16,6 +16,7 @@ FLOORS = {
     "model": 2,
     "sched": 2,
     "retention": 2,
+    "embed": 2,
     "engine": 3,
     "sim": 3,
     "plan": 4,
@@ -106,6 +107,9 @@ def _check_floor(path, line, name, target):
     if path.startswith("include/") and not target.startswith("include/"):
         yield Finding(path, line, "include-floor", f'the public headers expose "{name}"',
                       "include/ashlar/ includes only itself and the standard library")
+    if path.startswith("examples/") and not target.startswith("include/"):
+        yield Finding(path, line, "include-floor", f'an example includes "{name}"',
+                      "examples/ include only include/ashlar/, as an embedder must")
     own, used = _folder_of(path), _folder_of(target)
     if own is None or used is None or own == used:
         return

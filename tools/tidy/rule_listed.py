@@ -11,7 +11,7 @@ def find(tree):
 
 
 def _unlisted(tree):
-    sources = tree.with_suffix(CPP_SOURCES, ("src", "tests", "fuzz", "bench", "tools"))
+    sources = tree.with_suffix(CPP_SOURCES, ("src", "tests", "fuzz", "bench", "tools", "examples"))
     tests = tree.with_suffix("_test.py", ("tests", "bench", "scripts", "tools"))
     for path in sources + tests:
         lists = _lists_above(tree, path)

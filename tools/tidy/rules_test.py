@@ -71,6 +71,12 @@ class IncludesTest(RuleTest):
         self.assertEqual(self.found(rule_includes),
                          [("include/ashlar/cache.h", 2, "include-floor")])
 
+    def test_example_must_keep_to_the_public_headers(self):
+        self.write("src/kv/pool.h", HEADER)
+        self.write("include/ashlar/cache.h", HEADER)
+        self.write("examples/own.cc", '#include "ashlar/cache.h"\n#include "kv/pool.h"\n')
+        self.assertEqual(self.found(rule_includes), [("examples/own.cc", 2, "include-floor")])
+
     def test_outer_folders_may_include_any_floor(self):
         self.write("src/server/server.h", HEADER)
         self.write("fuzz/server_fuzz.cc", '#include "server/server.h"\n')

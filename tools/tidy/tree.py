@@ -10,7 +10,7 @@ CPP_SOURCES = (".cc", ".cpp")
 CODE = CPP_SOURCES + (".h", ".py", ".sh", ".cmake")
 TEXT = CODE + (".md", ".txt", ".json", ".yml", ".yaml")
 # Folders of code beside src/.
-OUTER_CODE = ("tests", "fuzz", "bench", "tools", "include")
+OUTER_CODE = ("tests", "fuzz", "bench", "tools", "include", "examples")
 
 
 @dataclasses.dataclass(frozen=True, order=True)

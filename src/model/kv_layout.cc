@@ -1,0 +1,17 @@
+#include "model/kv_layout.h"
+
+namespace ashlar::model {
+
+Result<kv::KvLayout> KvLayoutOf(const ModelConfig& config, DType codec,
+                                std::uint32_t block_tokens) {
+  return kv::KvLayout::Create(
+      {.block_tokens = block_tokens,
+       .groups = {{.name = "full",
+                   .lanes = kv::LanesOfAllLayers(config.layers, config.kv_heads),
+                   .key_dim = config.head_dim,
+                   .value_dim = config.head_dim,
+                   .key_codec = codec,
+                   .value_codec = codec}}});
+}
+
+}  // namespace ashlar::model
