@@ -10,10 +10,13 @@
 namespace ashlar::kv::testing {
 namespace {
 
-// Of a roomy world: more than its blocks, 3 for each operation, could ever fill.
-constexpr std::uint64_t kRoomyBlocks = 4'000;
+// In a roomy world nothing is ever replaced: an operation takes at most four blocks.
+constexpr std::uint64_t kMaxOps = 400;
+constexpr std::uint64_t kRoomyBlocks = 5 * kMaxOps;
 constexpr std::uint64_t kTightBlocks = 60;
-constexpr std::uint64_t kMaxOps = 1'000;
+// Operations between full checks, which cost as much as the memory is large.
+constexpr std::uint32_t kRoomyCheckEvery = 50;
+constexpr std::uint32_t kTightCheckEvery = 8;
 
 constexpr const char* kLayouts[] = {"full", "window", "sinks", "hybrid", "mixed"};
 
@@ -37,7 +40,7 @@ WorldOptions OptionsFrom(std::uint8_t choice) {
   if (choose(2) == 1) {
     options.hasher = [](std::uint64_t, std::span<const TokenId>) -> std::uint64_t { return 42; };
   }
-  options.check_every = 8;
+  options.check_every = options.is_roomy ? kRoomyCheckEvery : kTightCheckEvery;
   const std::uint64_t unit = BytesOfOneOfEach(*KvLayout::Create(options.layout));
   options.memory_bytes = unit * (options.is_roomy ? kRoomyBlocks : kTightBlocks);
   if (!options.is_roomy) options.max_memory_bytes = options.memory_bytes * 3 / 2;

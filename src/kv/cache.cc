@@ -286,10 +286,12 @@ Status KvCache::Resize(std::uint64_t memory_bytes) {
                      "KV memory of {} bytes; it can be raised to {} at most", memory_bytes,
                      store.max_memory_bytes());
   }
-  if (pages < std::max<std::uint64_t>(core_->pool.live_pages(), core_->groups())) {
+  const std::uint64_t least = std::max<std::uint64_t>(core_->pool.live_pages(), core_->groups());
+  if (pages < least) {
     return MakeError(ErrorCode::kResourceExhausted,
-                     "KV memory of {} bytes is less than the {} that are in use or promised",
-                     memory_bytes, core_->pool.min_memory_bytes());
+                     "KV memory of {} bytes is less than the {} that are in use or promised, or "
+                     "hold a page for each lane group",
+                     memory_bytes, least * store.page_bytes());
   }
   core_->UpdateTime();
   if (pages < store.pages()) {

@@ -54,6 +54,14 @@ TEST(CacheMemory, ShrinkingBelowWhatIsLiveChangesNothing) {
   EXPECT_EQ(scene.State(), before);
 }
 
+TEST(CacheMemory, ShrinkingBelowAPageForEachGroupNamesWhatIsNeeded) {
+  CacheScene scene(LayoutNamed("hybrid"), {.memory_bytes = 1u << 16, .page_bytes = 3072});
+  const Status status = scene->Resize(2 * 3072 - 1);
+  ASSERT_EQ(status.error().code, ErrorCode::kResourceExhausted);
+  EXPECT_NE(status.error().message.find("6144"), std::string::npos) << status.error().message;
+  EXPECT_TRUE(scene->Resize(2 * 3072).ok());
+}
+
 TEST(CacheMemory, GrowingStopsAtTheMostThatWasGiven) {
   CacheOptions options = RoomFor(4);
   options.max_memory_bytes = 8 * 512;

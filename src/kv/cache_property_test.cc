@@ -74,7 +74,7 @@ TEST_P(CacheProperty, CollidingHashesNeverServeOtherTokens) {
 
 // Sanitizers cost a factor of ten.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr std::uint64_t kOps = 50'000;
+constexpr std::uint64_t kOps = 100'000;
 #else
 constexpr std::uint64_t kOps = 1'000'000;
 #endif
@@ -83,6 +83,7 @@ TEST(CachePropertyLong, AMillionOperationsKeepEveryPromise) {
   const std::vector<std::string> layouts = {"full", "window", "sinks", "hybrid", "mixed"};
   constexpr std::uint64_t kWorlds = 5 * kReplacementKinds.size();
   std::uint64_t ops = 0;
+  std::uint64_t refusals = 0;
   for (std::uint64_t world_number = 0; world_number < kWorlds; ++world_number) {
     WorldOptions options{.layout = LayoutNamed(layouts[world_number % layouts.size()]),
                          .replacement = kReplacementKinds[world_number % kReplacementKinds.size()],
@@ -95,11 +96,12 @@ TEST(CachePropertyLong, AMillionOperationsKeepEveryPromise) {
     const std::uint64_t done = world.Run(RandomProgram(1'000 + world_number, wanted * 12), wanted);
     EXPECT_EQ(done, wanted);
     EXPECT_GT(world.hits(), 0u);
-    EXPECT_GT(world.refusals(), 0u);
     EXPECT_GT(world.cache().counters().replaced_blocks, 0u);
+    refusals += world.refusals();
     ops += done;
   }
   EXPECT_GE(ops, kOps);
+  EXPECT_GT(refusals, 0u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Layouts, CacheProperty,
