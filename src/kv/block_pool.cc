@@ -57,11 +57,12 @@ BlockPool::BlockPool(const KvLayout& layout, BlockStore store, const BlockPoolOp
                                  (limits.floor_bytes % usable > 0 ? 1 : 0) + groups_.size() - 1;
     live_pages_ += purses_.back().pages();
   }
+  accounts_.push_back({.limits = {.name = "shared"}});  // kSharedAccount
   counts_.assign(accounts_.size() * groups_.size() * kBlockStates, 0);
 }
 
 bool BlockPool::Fits(AccountId id, std::span<const std::uint64_t> blocks) const {
-  const Account& account = accounts_[id.value()];
+  const Account& account = accounts_[IndexOf(id)];
   const Purse& purse = purses_[account.purse];
   std::uint64_t pages = 0;
   std::uint64_t bytes = account.live_bytes;
@@ -76,7 +77,7 @@ bool BlockPool::Fits(AccountId id, std::span<const std::uint64_t> blocks) const 
 }
 
 bool BlockPool::CouldEverFit(AccountId id, std::span<const std::uint64_t> blocks) const {
-  const Account& account = accounts_[id.value()];
+  const Account& account = accounts_[IndexOf(id)];
   std::uint64_t pages = 0;
   std::uint64_t bytes = 0;
   for (std::size_t g = 0; g < groups_.size(); ++g) {
@@ -102,7 +103,7 @@ bool BlockPool::Promise(AccountId account, std::span<const std::uint64_t> blocks
 }
 
 bool BlockPool::PromiseOne(AccountId id, std::uint32_t group) {
-  const Account& account = accounts_[id.value()];
+  const Account& account = accounts_[IndexOf(id)];
   const Purse& purse = purses_[account.purse];
   const std::uint64_t live_pages = purse.live_pages - groups_[group].PagesFor(purse.live[group]) +
                                    groups_[group].PagesFor(purse.live[group] + 1);
@@ -123,34 +124,43 @@ void BlockPool::Unpromise(AccountId account, std::uint32_t group, std::uint64_t 
 }
 
 std::optional<BlockId> BlockPool::TakePromised(AccountId account, std::uint32_t group) {
-  ASHLAR_DCHECK(groups_[group].promised > 0, "group {} has no promise", group);
   const std::optional<BlockId> id = store_.Take(group);
   if (!id) return std::nullopt;
   Block& block = blocks_[id->value()];
-  block = {.pins = 1, .account = account, .group = static_cast<std::uint16_t>(group)};
+  block = {
+      .pins = 1, .owner_pins = 1, .account = account, .group = static_cast<std::uint16_t>(group)};
   Recount(block, BlockState::kFree, BlockState::kOpen);
   block.state = BlockState::kOpen;
-  --groups_[group].promised;
-  ++groups_[group].pinned;
+  StartPin(account, group);
   return id;
 }
 
+bool BlockPool::PinNeedsPromise(BlockId id, AccountId account) const {
+  const Block& block = blocks_[id.value()];
+  return groups_[block.group].has_window || block.account != account || block.owner_pins == 0;
+}
+
 void BlockPool::Pin(BlockId id, AccountId account) {
-  (void)account;  // its promise becomes its pin: what is live stays
   Block& block = blocks_[id.value()];
+  if (PinNeedsPromise(id, account)) StartPin(account, block.group);
   ++block.pins;
-  Group& group = groups_[block.group];
-  if (!group.has_window) return;
-  ASHLAR_DCHECK(group.promised > 0, "block {} pinned without a promise", id.value());
-  --group.promised;
-  ++group.pinned;
+  if (block.account == account) ++block.owner_pins;
+}
+
+bool BlockPool::UnpinGivesBack(BlockId id, AccountId account) const {
+  const Block& block = blocks_[id.value()];
+  return groups_[block.group].has_window || block.account != account || block.owner_pins == 1;
 }
 
 std::uint32_t BlockPool::Unpin(BlockId id, AccountId account) {
   Block& block = blocks_[id.value()];
   ASHLAR_CHECK(block.pins > 0, "block {} is not pinned", id.value());
-  if (groups_[block.group].has_window) EndLive(account, block.group);
-  return --block.pins;
+  if (UnpinGivesBack(id, account)) EndPin(account, block.group);
+  --block.pins;
+  if (block.account == account && --block.owner_pins == 0 && block.pins > 0) {
+    GiveTo(block, kSharedAccount);
+  }
+  return block.pins;
 }
 
 void BlockPool::Seal(BlockId id) {
@@ -167,21 +177,16 @@ void BlockPool::MakeIdle(BlockId id) {
                NameOf(block.state), block.pins);
   Recount(block, BlockState::kShared, BlockState::kIdle);
   block.state = BlockState::kIdle;
-  if (!groups_[block.group].has_window) EndLive(block.account, block.group);
 }
 
 void BlockPool::Revive(BlockId id, AccountId account) {
   Block& block = blocks_[id.value()];
   ASHLAR_CHECK(block.state == BlockState::kIdle, "block {} is not idle", id.value());
-  ASHLAR_DCHECK(groups_[block.group].promised > 0, "block {} revived without a promise",
-                id.value());
-  Recount(block, BlockState::kIdle, BlockState::kFree);
-  block.account = account;
-  block.pins = 1;
-  Recount(block, BlockState::kFree, BlockState::kShared);
+  GiveTo(block, account);
+  block.pins = block.owner_pins = 1;
+  Recount(block, BlockState::kIdle, BlockState::kShared);
   block.state = BlockState::kShared;
-  --groups_[block.group].promised;
-  ++groups_[block.group].pinned;
+  StartPin(account, block.group);
 }
 
 void BlockPool::Free(BlockId id) {
@@ -189,18 +194,35 @@ void BlockPool::Free(BlockId id) {
   ASHLAR_CHECK(block.state != BlockState::kFree && block.pins == 0,
                "block {} is {} with {} pins, and cannot be freed", id.value(), NameOf(block.state),
                block.pins);
-  if (block.state != BlockState::kIdle && !groups_[block.group].has_window) {
-    EndLive(block.account, block.group);
-  }
   Recount(block, block.state, BlockState::kFree);
   block.state = BlockState::kFree;
   block.node = kNoNode;
   store_.Give(id);
 }
 
-void BlockPool::EndLive(AccountId account, std::uint32_t group) {
+// A promise becomes a pin that is paid for: what is live stays.
+void BlockPool::StartPin(AccountId account, std::uint32_t group) {
+  (void)account;
+  ASHLAR_CHECK(groups_[group].promised > 0, "a pin in group {} that nobody promised", group);
+  --groups_[group].promised;
+  ++groups_[group].pinned;
+}
+
+void BlockPool::EndPin(AccountId account, std::uint32_t group) {
   AddLive(account, group, -1);
   --groups_[group].pinned;
+}
+
+void BlockPool::GiveTo(Block& block, AccountId account) {
+  Recount(block, block.state, BlockState::kFree);
+  block.account = account;
+  Recount(block, BlockState::kFree, block.state);
+}
+
+std::uint64_t BlockPool::promised_bytes() const {
+  std::uint64_t bytes = 0;
+  for (const Group& group : groups_) bytes += group.promised * group.block_bytes;
+  return bytes;
 }
 
 // Nothing is counted for free blocks: they are nobody's.
@@ -208,17 +230,17 @@ void BlockPool::Recount(const Block& block, BlockState from, BlockState to) {
   const std::uint64_t bytes = groups_[block.group].block_bytes;
   if (from != BlockState::kFree) {
     --counts_[CountIndex(block.account, block.group, from)];
-    accounts_[block.account.value()].held_bytes -= bytes;
+    accounts_[IndexOf(block.account)].held_bytes -= bytes;
   }
   if (to != BlockState::kFree) {
     ++counts_[CountIndex(block.account, block.group, to)];
-    accounts_[block.account.value()].held_bytes += bytes;
+    accounts_[IndexOf(block.account)].held_bytes += bytes;
   }
 }
 
 // Of the counters, the caller changes promised or pinned by as much.
 void BlockPool::AddLive(AccountId id, std::uint32_t group, std::int64_t blocks) {
-  Account& account = accounts_[id.value()];
+  Account& account = accounts_[IndexOf(id)];
   Purse& purse = purses_[account.purse];
   live_pages_ -= purse.pages();
   purse.live_pages -= groups_[group].PagesFor(purse.live[group]);
@@ -236,8 +258,10 @@ void BlockPool::CheckInvariants() const {
   for (const Block& block : blocks_) {
     if (block.state == BlockState::kFree) continue;
     ++counts[CountIndex(block.account, block.group, block.state)];
-    held[block.account.value()] += groups_[block.group].block_bytes;
-    pins[block.group] += block.pins;
+    held[IndexOf(block.account)] += groups_[block.group].block_bytes;
+    const bool pays_per_pin = groups_[block.group].has_window;
+    pins[block.group] +=
+        pays_per_pin ? block.pins : block.pins - block.owner_pins + (block.owner_pins > 0 ? 1 : 0);
     ASHLAR_CHECK((block.pins == 0) == (block.state == BlockState::kIdle), "{} block with {} pins",
                  NameOf(block.state), block.pins);
   }
@@ -246,12 +270,12 @@ void BlockPool::CheckInvariants() const {
     std::uint64_t pinned = 0;
     std::uint64_t idle = 0;
     for (std::size_t i = 0; i < accounts_.size(); ++i) {
-      const AccountId a(static_cast<std::uint16_t>(i));
+      const AccountId a(
+          static_cast<std::uint16_t>(i + 1 < accounts_.size() ? i : kSharedAccount.value()));
       pinned += count(a, g, BlockState::kOpen) + count(a, g, BlockState::kShared);
       idle += count(a, g, BlockState::kIdle);
     }
-    ASHLAR_CHECK(groups_[g].pinned == (groups_[g].has_window ? pins[g] : pinned) &&
-                     pinned + idle == store_.taken(g),
+    ASHLAR_CHECK(groups_[g].pinned == pins[g] && pinned + idle == store_.taken(g),
                  "group {}: {} pinned, {} idle, {} taken", g, pinned, idle, store_.taken(g));
   }
   std::uint64_t live_bytes = 0;

@@ -18,11 +18,17 @@
 // together, so what is promised can always be taken: idle blocks make room, blocks move to empty
 // pages.
 //
-// Accounts. Every block is charged to one account: the one that took it, and when an idle block is
-// revived, the one that revives it. An account may have a ceiling (bytes it never exceeds) and a
-// floor: memory that live blocks of others never take, and idle blocks that others never replace.
-// The pages of an account with a floor are counted apart from everybody else's, and never less than
-// hold any mixture of blocks of its floor's size; so rounding to pages cannot break the guarantee.
+// Accounts. A block belongs to the account that took it, and when it is revived, to the one that
+// revives it: that account pays for it as long as one of its own sequences pins it, however many
+// do. A pin of another account is paid for by that account; when the owner's last pin goes and
+// others stay, the block is nobody's (kSharedAccount). In a group with a window every pin is paid
+// for, so that a sequence whose window moves on can always have its promise back.
+//
+// An account may have a ceiling (bytes it never exceeds) and a floor: memory that live blocks of
+// others never take. Its idle blocks within the floor leave only for a promise, after everybody
+// else's. The pages of an account with a floor are counted apart from everybody else's, and never
+// less than hold any mixture of blocks of its floor's size; so rounding to pages cannot break the
+// guarantee.
 //
 // The pool decides nothing: who is replaced is the cache's business. All operations are O(1)
 // (promises O(groups)); nothing allocates after Create.
@@ -52,6 +58,9 @@ inline constexpr std::size_t kBlockStates = 4;
 std::string_view NameOf(BlockState state);  // "free", "open", "shared", "idle"
 
 inline constexpr std::size_t kMaxAccounts = 256;
+
+// Owns blocks that only others read. Not to be given to anybody.
+inline constexpr AccountId kSharedAccount{0xFFFF};
 
 struct AccountLimits {
   std::string name;
@@ -88,10 +97,12 @@ class BlockPool {
   // store has no place: replace or move something and try again.
   [[nodiscard]] std::optional<BlockId> TakePromised(AccountId account, std::uint32_t group);
 
-  // One more reader. In a group with a window it uses one promise of the account: there a pin is
-  // what is paid for, not the block, so that a sequence whose window moves on can always have its
-  // promise back, whoever else still reads the block. Precondition: open or shared.
+  // Whether a pin by the account uses one of its promises.
+  bool PinNeedsPromise(BlockId id, AccountId account) const;
+  // One more reader; uses a promise where PinNeedsPromise says so. Precondition: open or shared.
   void Pin(BlockId id, AccountId account);
+  // Whether Unpin gives the account memory back, so that it can be promised again.
+  bool UnpinGivesBack(BlockId id, AccountId account) const;
   // The pins left. At 0 the caller must call MakeIdle or Free.
   [[nodiscard]] std::uint32_t Unpin(BlockId id, AccountId account);
   void Seal(BlockId id);  // open -> shared
@@ -112,15 +123,18 @@ class BlockPool {
   std::uint8_t level(BlockId block) const { return blocks_[block.value()].level; }
   void SetLevel(BlockId block, std::uint8_t level) { blocks_[block.value()].level = level; }
 
-  std::size_t accounts() const { return accounts_.size(); }
+  // Ids that may be used are below this.
+  std::size_t accounts() const { return accounts_.size() - 1; }
   std::size_t groups() const { return groups_.size(); }
-  const AccountLimits& limits(AccountId account) const { return accounts_[account.value()].limits; }
+  const AccountLimits& limits(AccountId account) const {
+    return accounts_[IndexOf(account)].limits;
+  }
   // Bytes of all blocks charged to the account; of the live ones, promises included.
   std::uint64_t held_bytes(AccountId account) const {
-    return accounts_[account.value()].held_bytes;
+    return accounts_[IndexOf(account)].held_bytes;
   }
   std::uint64_t live_bytes(AccountId account) const {
-    return accounts_[account.value()].live_bytes;
+    return accounts_[IndexOf(account)].live_bytes;
   }
   bool is_above_floor(AccountId account) const {
     return held_bytes(account) > limits(account).floor_bytes;
@@ -130,10 +144,12 @@ class BlockPool {
     return counts_[CountIndex(account, group, state)];
   }
   std::uint64_t promised(std::uint32_t group) const { return groups_[group].promised; }
-  // Open and shared blocks; in a group with a window, their pins.
+  // Pins that are paid for: live blocks that are not promises.
   std::uint64_t pinned(std::uint32_t group) const { return groups_[group].pinned; }
   // Pages that live blocks and floors need at the most.
   std::uint64_t live_pages() const { return live_pages_; }
+
+  std::uint64_t promised_bytes() const;
 
   // The smallest cap that keeps every promise and floor.
   std::uint64_t min_memory_bytes() const { return live_pages() * store_.page_bytes(); }
@@ -143,6 +159,7 @@ class BlockPool {
  private:
   struct Block {
     std::uint32_t pins = 0;
+    std::uint32_t owner_pins = 0;  // of them, by `account`
     NodeId node = kNoNode;
     AccountId account;
     std::uint16_t group = 0;
@@ -178,12 +195,17 @@ class BlockPool {
   BlockPool(const KvLayout& layout, BlockStore store, const BlockPoolOptions& options);
 
   std::size_t CountIndex(AccountId account, std::uint32_t group, BlockState state) const {
-    return (account.value() * groups_.size() + group) * kBlockStates +
+    return (IndexOf(account) * groups_.size() + group) * kBlockStates +
            static_cast<std::size_t>(state);
   }
   void Recount(const Block& block, BlockState from, BlockState to);
   void AddLive(AccountId id, std::uint32_t group, std::int64_t blocks);
-  void EndLive(AccountId account, std::uint32_t group);
+  void StartPin(AccountId account, std::uint32_t group);
+  void EndPin(AccountId account, std::uint32_t group);
+  void GiveTo(Block& block, AccountId account);
+  std::size_t IndexOf(AccountId account) const {
+    return account == kSharedAccount ? accounts_.size() - 1 : account.value();
+  }
 
   BlockStore store_;
   std::vector<Block> blocks_;

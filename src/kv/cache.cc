@@ -7,6 +7,13 @@
 
 namespace ashlar::kv {
 
+namespace {
+
+// Memory for that many tokens of a sequence is taken when it is admitted; longer ones grow.
+constexpr std::uint64_t kReservedTokens = std::uint64_t{1} << 18;
+
+}  // namespace
+
 Result<std::unique_ptr<KvCache>> KvCache::Create(const KvLayout& layout,
                                                  const CacheOptions& options, const Clock& clock) {
   ASHLAR_ASSIGN(std::unique_ptr<CacheCore> core, CacheCore::Create(layout, options, clock));
@@ -17,7 +24,8 @@ KvCache::KvCache(std::unique_ptr<CacheCore> core) : core_(std::move(core)), matc
 
 KvCache::~KvCache() {
   pins_.clear();
-  ASHLAR_CHECK(live_sequences_ == 0, "{} sequences outlive their cache", live_sequences_);
+  ASHLAR_CHECK(live_sequences_ == 0 && core_->leases == 0,
+               "{} sequences and {} leases outlive their cache", live_sequences_, core_->leases);
 }
 
 // --- Prompts ---
@@ -44,6 +52,7 @@ void KvCache::BlocksNeeded(const AdmitOptions& options, std::vector<std::uint64_
   for (std::uint32_t g = 0; g < core_->groups(); ++g) {
     blocks[g] =
         core_->layout.group(g).PeakBlocks(options.max_tokens, options.chunk + options.max_rollback);
+    if (options.max_rollback > 0) ++blocks[g];  // to copy the sealed block that is gone back into
   }
 }
 
@@ -63,49 +72,60 @@ std::uint64_t KvCache::MaxTokens(std::uint64_t limit, std::uint64_t chunk) const
 }
 
 Admission KvCache::Admit(const Prompt& prompt, const AdmitOptions& options) {
-  ASHLAR_CHECK(options.max_tokens >= prompt.tokens.size() && options.chunk > 0,
-               "{} tokens admitted for {} in chunks of {}", prompt.tokens.size(),
-               options.max_tokens, options.chunk);
-  static const Match kNothing{};
+  ASHLAR_CHECK(!prompt.tokens.empty() && options.max_tokens >= prompt.tokens.size() &&
+                   options.max_tokens <= kMaxSequenceTokens && options.chunk > 0 &&
+                   options.chunk <= kMaxSequenceTokens &&
+                   options.max_rollback <= kMaxSequenceTokens,
+               "{} tokens admitted for {} in chunks of {}, going back {}", prompt.tokens.size(),
+               options.max_tokens, options.chunk, options.max_rollback);
+  ASHLAR_CHECK(options.account.value() < core_->pool.accounts() &&
+                   options.retention.level < kRetentionLevels,
+               "account {}, retention level {}", options.account.value(), options.retention.level);
   core_->UpdateTime();
   PrefixHashes& hashes = HashesOf(prompt);
   Admission admission;
-  const Match* match = &kNothing;
-  if (options.reuse == Reuse::kOn) {
-    match = &matcher_.Find(prompt.scope, prompt.digest, prompt.tokens, hashes);
-    admission.report = match->report;
-    if (match->report.pending_tokens > 0 && options.on_pending == OnPending::kWait) {
-      admission.status = AdmitStatus::kWait;
-      return admission;
+  // Before the search: making a root may replace something.
+  const NodeId root = options.reuse == Reuse::kOff
+                          ? kNoNode
+                          : core_->FindOrMakeRoot(prompt.scope, prompt.digest).value_or(kNoNode);
+  if (root != kNoNode) core_->index.AddReference(root);
+  const Match& match = options.reuse == Reuse::kOn
+                           ? matcher_.Find(prompt.scope, prompt.digest, prompt.tokens, hashes)
+                           : matcher_.FindNothing(prompt.digest, prompt.tokens, hashes);
+  admission.report = match.report;
+  if (match.report.pending_tokens > 0 && options.on_pending == OnPending::kWait) {
+    admission.status = AdmitStatus::kWait;
+  } else if (auto state = Start(prompt, options, {.match = match, .root = root})) {
+    if (state->size < match.tokens) {  // no room for a copy of the part
+      Release(std::move(state));
+      state = Start(prompt, options, {.match = matcher_.WithoutPart(), .root = root});
+      ASHLAR_CHECK(state, "what was given back is not there");
+      admission.report.hit_tokens = admission.report.position = state->size;
+      admission.report.reason = MissReason::kNoRoom;
     }
-  } else {
-    admission.report = {.prompt_tokens = prompt.tokens.size(), .reason = MissReason::kDisabled};
+    if (root != kNoNode) PromisePrompt(*state, prompt.tokens, hashes, match);
+    ++core_->counters.admitted;
+    core_->counters.prompt_tokens += prompt.tokens.size();
+    core_->counters.hit_tokens += state->size;
+    admission.status = AdmitStatus::kAdmitted;
+    admission.sequence = Sequence(this, std::move(state));
   }
-  std::unique_ptr<SequenceState> state = Start(prompt, options, *match);
-  if (!state) return admission;
-  if (state->size < match->tokens) {  // the part's own block was the only memory left for its copy
-    Release(std::move(state));
-    state = Start(prompt, options, matcher_.WithoutPart());
-    ASHLAR_CHECK(state, "what was given back is not there");
+  if (root != kNoNode) {
+    core_->index.DropReference(root);
+    core_->RemoveUnneeded(root);
   }
-  admission.report.hit_tokens = state->size;
-  if (options.reuse != Reuse::kOff) PromisePrompt(*state, prompt, hashes, *match);
-  ++core_->counters.admitted;
-  core_->counters.prompt_tokens += prompt.tokens.size();
-  core_->counters.hit_tokens += state->size;
-  admission.status = AdmitStatus::kAdmitted;
-  admission.sequence = Sequence(this, std::move(state));
   return admission;
 }
 
 // With the blocks of the match, and the rest promised. Null, and nothing changed, without memory.
 std::unique_ptr<SequenceState> KvCache::Start(const Prompt& prompt, const AdmitOptions& options,
-                                              const Match& match) {
+                                              const Beginning& beginning) {
+  const Match& match = beginning.match;
   BlocksNeeded(options, needed_);
   for (const NodeId node : match.path) {
     for (std::uint32_t g = 0; g < core_->groups(); ++g) {
       if (core_->layout.group(g).has_window()) continue;
-      if (!core_->needs_promise(core_->index.block(node, g))) --needed_[g];
+      if (!core_->needs_promise(core_->index.block(node, g), options.account)) --needed_[g];
     }
   }
   if (!core_->pool.Promise(options.account, needed_)) return nullptr;
@@ -113,16 +133,20 @@ std::unique_ptr<SequenceState> KvCache::Start(const Prompt& prompt, const AdmitO
   state->max_tokens = options.max_tokens;
   state->chunk = options.chunk;
   state->max_rollback = options.max_rollback;
+  state->has_copy_promise = options.max_rollback > 0;
   state->account = options.account;
   state->retention = options.retention;
   for (std::uint32_t g = 0; g < core_->groups(); ++g) state->tables[g].promised = needed_[g];
-  state->tokens.reserve(options.max_tokens);
+  const std::uint64_t reserved = std::min(options.max_tokens, kReservedTokens);
+  state->tokens.reserve(reserved);
   state->tokens.assign(prompt.tokens.begin(), prompt.tokens.end());
   for (SequenceState::Table& table : state->tables) {
-    const std::uint64_t blocks = core_->layout.BlocksNeeded(options.max_tokens);
-    table.blocks.reserve(blocks);
-    table.addresses.reserve(blocks);
+    table.blocks.reserve(core_->layout.BlocksNeeded(reserved));
+    table.addresses.reserve(core_->layout.BlocksNeeded(reserved));
   }
+  // Held before anything is taken: taking may replace what the match does not pin.
+  state->path = match.path.empty() ? beginning.root : match.path.back();
+  if (state->path != kNoNode) core_->index.AddReference(state->path);
   PinMatch(*state, match);
   return state;
 }
@@ -143,7 +167,10 @@ std::unique_ptr<SequenceState> KvCache::NewState() {
     table.addresses.clear();
     table.first_live = 0;
     table.promised = 0;
+    table.extra = 0;
   }
+  state->prepared = 0;
+  state->has_copy_promise = false;
   state->path = kNoNode;
   state->promised.clear();
   state->hit_tokens = 0;
@@ -163,7 +190,7 @@ void KvCache::PinMatch(SequenceState& state, const Match& match) {
         continue;
       }
       const BlockId block = core_->index.block(match.path[number], g);
-      if (core_->needs_promise(block)) state.tables[g].Spend();
+      if (core_->needs_promise(block, state.account)) state.tables[g].Spend();
       core_->PinCached(block, state.account);
       Append(state, g, block);
     }
@@ -178,46 +205,28 @@ void KvCache::PinMatch(SequenceState& state, const Match& match) {
 }
 
 // Copies the block that matches in part into one of the sequence's own. False, and nothing changed,
-// when the only memory left is that block's.
+// when there is no room for it.
 bool KvCache::CopyPart(SequenceState& state, const Match& match) {
-  kept_.clear();
+  if (!core_->CopyNode(match.partial, state.account, copies_)) return false;
   for (std::uint32_t g = 0; g < core_->groups(); ++g) {
-    const BlockId source = core_->index.block(match.partial, g);
-    if (core_->pool.state(source) == BlockState::kIdle) kept_.push_back(source);
-  }
-  for (std::uint32_t g = 0; g < core_->groups(); ++g) {
-    const BlockId source = core_->index.block(match.partial, g);
-    const std::optional<BlockId> copy = core_->TakeSparing(state.account, g, kept_);
-    if (!copy) {
-      for (std::uint32_t taken = 0; taken < g; ++taken) {
-        DropBlock(state, taken, state.tables[taken].blocks.size() - 1);
-        state.tables[taken].blocks.pop_back();
-        state.tables[taken].addresses.pop_back();
-        Repromise(state, taken);
-      }
-      return false;
-    }
     state.tables[g].Spend();
-    core_->CopyBytes(source, *copy);
-    Append(state, g, *copy);
+    Append(state, g, copies_[g]);
   }
   return true;
 }
 
-// The rest of the prompt is promised to the index, so that others wait for it.
-void KvCache::PromisePrompt(SequenceState& state, const Prompt& prompt, const PrefixHashes& hashes,
-                            const Match& match) {
-  const std::optional<NodeId> root = core_->FindOrMakeRoot(prompt.scope, prompt.digest);
-  if (!root) return;
+// The rest of the prompt is promised to the index, so that others wait for it; as far as that
+// leaves room in the index for others.
+void KvCache::PromisePrompt(SequenceState& state, std::span<const TokenId> prompt,
+                            const PrefixHashes& hashes, const Match& match) {
   const std::uint64_t block_tokens = core_->block_tokens();
-  state.path = match.path.empty() ? *root : match.path.back();
-  core_->index.AddReference(state.path);
   NodeId node = state.path;
   state.promised_from = match.path.size();
   state.promised.reserve(hashes.blocks.size() - match.path.size());
   for (std::uint64_t i = match.path.size(); i < hashes.blocks.size(); ++i) {
+    if (core_->index.nodes() > core_->index.max_nodes() / 4 * 3) return;
     const std::optional<NodeId> child = core_->FindOrMakeChild(
-        node, hashes.blocks[i], prompt.tokens.subspan(i * block_tokens, block_tokens));
+        node, hashes.blocks[i], prompt.subspan(i * block_tokens, block_tokens));
     if (!child) return;
     node = *child;
     core_->index.AddPromise(node);
@@ -313,8 +322,9 @@ std::uint64_t KvCache::live_bytes() const {
 
 std::uint64_t KvCache::idle_bytes() const {
   std::uint64_t bytes = 0;
-  for (std::size_t i = 0; i < core_->pool.accounts(); ++i) {
-    const AccountId account(static_cast<std::uint16_t>(i));
+  for (std::size_t i = 0; i <= core_->pool.accounts(); ++i) {
+    const AccountId account =
+        i < core_->pool.accounts() ? AccountId(static_cast<std::uint16_t>(i)) : kSharedAccount;
     for (std::uint32_t g = 0; g < core_->groups(); ++g) {
       bytes +=
           core_->pool.count(account, g, BlockState::kIdle) * core_->layout.group(g).block_bytes();
@@ -327,8 +337,9 @@ MemoryReport KvCache::Account() const {
   const BlockPool& pool = core_->pool;
   const BlockStore& store = pool.store();
   MemoryReport report{.arena_bytes = store.memory_bytes()};
-  for (std::size_t i = 0; i < pool.accounts(); ++i) {
-    const AccountId account(static_cast<std::uint16_t>(i));
+  for (std::size_t i = 0; i <= pool.accounts(); ++i) {
+    const AccountId account =
+        i < pool.accounts() ? AccountId(static_cast<std::uint16_t>(i)) : kSharedAccount;
     for (std::uint32_t g = 0; g < core_->groups(); ++g) {
       for (const BlockState state : {BlockState::kOpen, BlockState::kShared, BlockState::kIdle}) {
         const std::uint64_t blocks = pool.count(account, g, state);
@@ -345,6 +356,7 @@ MemoryReport KvCache::Account() const {
     report.slack_bytes += store.slack_bytes(g);
   }
   report.free_page_bytes = store.free_pages() * store.page_bytes();
+  report.promised_bytes = pool.promised_bytes();
   report.remainder_bytes = store.memory_bytes() - store.pages() * store.page_bytes();
   return report;
 }
@@ -361,7 +373,7 @@ Snapshot KvCache::TakeSnapshot() const {
       snapshot.entries.push_back({.key = core_->KeyOf(node),
                                   .parent = core_->KeyOf(core_->index.parent(node)),
                                   .group = g,
-                                  .account = core_->pool.account(block),
+                                  .account = core_->StoredBy(block),
                                   .tokens = {tokens.begin(), tokens.end()}});
     }
   });

@@ -39,6 +39,9 @@
 
 namespace ashlar::kv {
 
+// No sequence is longer; so sums of lengths cannot overflow.
+inline constexpr std::uint64_t kMaxSequenceTokens = std::uint64_t{1} << 40;
+
 // What to do while another sequence is computing a part of the same prompt.
 enum class OnPending : std::uint8_t { kWait, kCompute };
 
@@ -78,13 +81,14 @@ struct PinId {
   std::uint32_t generation = 0;
 };
 
-// Bytes of one owner. All rows and unused_bytes add up to arena_bytes.
+// Bytes of one owner and state.
 struct MemoryRow {
   AccountId account;
   std::uint32_t group = 0;
   BlockState state = BlockState::kOpen;
   std::uint64_t bytes = 0;
 };
+// Everything but promised_bytes adds up to arena_bytes.
 struct MemoryReport {
   std::uint64_t arena_bytes = 0;
   std::vector<MemoryRow> rows;        // not those of 0 bytes
@@ -92,6 +96,7 @@ struct MemoryReport {
   std::uint64_t slack_bytes = 0;      // of pages, too small for a block
   std::uint64_t free_page_bytes = 0;
   std::uint64_t remainder_bytes = 0;  // of the arena, too small for a page
+  std::uint64_t promised_bytes = 0;   // of idle and free places, what sequences may still take
 };
 
 class KvCache {
@@ -99,7 +104,7 @@ class KvCache {
   // `clock` must outlive the cache. Errors: kInvalidArgument naming the option, kResourceExhausted.
   static Result<std::unique_ptr<KvCache>> Create(const KvLayout& layout,
                                                  const CacheOptions& options, const Clock& clock);
-  // Precondition: no sequence and no lease lives.
+  // Precondition: no sequence and no lease lives, but those of pins.
   ~KvCache();
 
   const KvLayout& layout() const { return core_->layout; }
@@ -111,6 +116,8 @@ class KvCache {
   // pin it is promised to others. `report` may be null.
   PrefixLease Lookup(const Prompt& prompt, AccountId account, LookupReport* report);
   // Starts a sequence with the longest prefix the cache has and a promise of the rest.
+  // Preconditions: at least one token; max_tokens, chunk and max_rollback up to kMaxSequenceTokens;
+  // an account and a level that exist.
   Admission Admit(const Prompt& prompt, const AdmitOptions& options);
 
   // Blocks by group of a sequence of max_tokens computed in pieces of at most `chunk`, sharing
@@ -166,23 +173,28 @@ class KvCache {
   bool Prepare(SequenceState& state, std::uint64_t count);
   void Commit(SequenceState& state, std::span<const TokenId> tokens);
   std::optional<std::uint64_t> Truncate(SequenceState& state, std::uint64_t size);
-  std::unique_ptr<SequenceState> Fork(const SequenceState& from, std::uint64_t max_tokens);
+  std::unique_ptr<SequenceState> Fork(SequenceState& from, std::uint64_t max_tokens);
   void Release(std::unique_ptr<SequenceState> state);
 
   PrefixHashes& HashesOf(const Prompt& prompt);
+  struct Beginning {
+    const Match& match;
+    NodeId root;  // kNoNode: not in the index
+  };
   std::unique_ptr<SequenceState> Start(const Prompt& prompt, const AdmitOptions& options,
-                                       const Match& match);
+                                       const Beginning& beginning);
   std::unique_ptr<SequenceState> NewState();
   void PinMatch(SequenceState& state, const Match& match);
   bool CopyPart(SequenceState& state, const Match& match);
-  void PromisePrompt(SequenceState& state, const Prompt& prompt, const PrefixHashes& hashes,
-                     const Match& match);
+  void PromisePrompt(SequenceState& state, std::span<const TokenId> prompt,
+                     const PrefixHashes& hashes, const Match& match);
   void DropPromises(SequenceState& state);
   void Repromise(SequenceState& state, std::uint32_t group);
   void Append(SequenceState& state, std::uint32_t group, BlockId block);
   void SetBlock(SequenceState& state, std::uint32_t group, std::uint64_t number, BlockId block);
   bool IsSealed(BlockId block) const;
   void CopySharedTail(SequenceState& state);
+  void CopySealedTail(SequenceState& state, std::uint64_t number);
   std::optional<NodeId> NodeOf(SequenceState& state, std::uint64_t number);
   void SealBlock(SequenceState& state, std::uint64_t number);
   void SealInto(SequenceState& state, NodeId node, std::uint32_t group, std::uint64_t number);
@@ -199,7 +211,7 @@ class KvCache {
   Matcher matcher_;
   PrefixHashes hashes_;                // of a prompt that brings none
   std::vector<std::uint64_t> needed_;  // scratch, by group
-  std::vector<BlockId> kept_;          // scratch
+  std::vector<BlockId> copies_;        // scratch, by group
   mutable std::vector<NodeId> path_;   // scratch, by block number
   std::vector<std::unique_ptr<SequenceState>> spare_states_;
   std::uint64_t live_sequences_ = 0;

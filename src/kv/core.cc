@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "base/check.h"
@@ -12,6 +13,9 @@ namespace {
 
 // Besides one node per block: scopes, and prefixes whose blocks a window has passed.
 constexpr std::uint32_t kExtraNodes = 4096;
+// Queues that earlier invalidations left behind; beyond these their idle blocks are dropped at
+// once.
+constexpr std::size_t kMaxStaleQueues = 64;
 constexpr std::uint8_t kNoLevel = 0xFF;  // of a block that was never idle
 
 }  // namespace
@@ -47,7 +51,7 @@ CacheCore::CacheCore(const KvLayout& kv_layout, const CacheOptions& cache_option
       is_stale_(index.max_nodes()),
       child_blocks_(std::size_t{index.max_nodes()} * groups()),
       keys_(events.is_on() ? index.max_nodes() : 0),
-      copy_promises_(pool.store().max_blocks()),
+      stored_by_(pool.store().max_blocks()),
       deadlines_ns_(pool.store().max_blocks()) {
   UpdateTime();
 }
@@ -62,9 +66,22 @@ NodeId CacheCore::FindRoot(const ScopeDigest& digest) const {
   return root == roots_.end() ? kNoNode : root->second;
 }
 
+template <typename Insert>
+std::optional<NodeId> CacheCore::InsertNode(Insert insert) {
+  std::optional<NodeId> node = insert();
+  while (!node) {
+    const auto victim = replacer.FindVictim(std::nullopt, [](AccountId) { return true; });
+    if (!victim) return std::nullopt;
+    Replace(victim->block);
+    node = insert();
+  }
+  return node;
+}
+
 std::optional<NodeId> CacheCore::FindOrMakeRoot(const Scope& scope, const ScopeDigest& digest) {
   if (const NodeId known = FindRoot(digest); known != kNoNode) return known;
-  const std::optional<NodeId> root = index.InsertRoot(RootHash(digest));
+  const std::optional<NodeId> root =
+      InsertNode([&] { return index.InsertRoot(RootHashOf(digest)); });
   if (!root) return std::nullopt;
   roots_.emplace(digest, *root);
   scopes_.emplace(root->value(), Root{.digest = digest, .scope_number = misses.OnScope(scope)});
@@ -74,6 +91,13 @@ std::optional<NodeId> CacheCore::FindOrMakeRoot(const Scope& scope, const ScopeD
 }
 
 void CacheCore::MarkAllStale() {
+  UpdateTime();
+  if (replacer.stale_queues() > kMaxStaleQueues) {
+    // Only what is stale already may leave.
+    while (const auto victim = replacer.FindVictim(std::nullopt, [](AccountId) { return false; })) {
+      Drop(victim->block);
+    }
+  }
   for (const auto& [digest, root] : roots_) is_stale_[root.value()] = 1;
   std::vector<NodeId> old;
   old.reserve(roots_.size());
@@ -86,24 +110,66 @@ void CacheCore::MarkAllStale() {
 }
 
 BlockId CacheCore::Take(AccountId account, std::uint32_t group) {
-  const std::optional<BlockId> block = TakeSparing(account, group, {});
-  ASHLAR_CHECK(block, "a promised block of group {} has no place: nothing is idle", group);
+  MakeRoomBelowCeiling(account, layout.group(group).block_bytes());
+  std::optional<BlockId> block = pool.TakePromised(account, group);
+  while (!block) {
+    const bool has_room = MakeRoom(account, group);
+    ASHLAR_CHECK(has_room, "a promised block of group {} has no place: nothing is idle", group);
+    block = pool.TakePromised(account, group);
+  }
+  ++counters.taken_blocks;
+  pool.SetLevel(*block, kNoLevel);
   return *block;
 }
 
-std::optional<BlockId> CacheCore::TakeSparing(AccountId account, std::uint32_t group,
-                                              std::span<const BlockId> kept) {
+bool CacheCore::CopyNode(NodeId node, AccountId account, std::vector<BlockId>& copies) {
   // In use, as far as replacement knows.
-  for (const BlockId block : kept) replacer.OnUse(block);
-  MakeRoomBelowCeiling(account, layout.group(group).block_bytes());
-  std::optional<BlockId> taken = pool.TakePromised(account, group);
-  while (!taken && MakeRoom(account, group)) taken = pool.TakePromised(account, group);
-  for (const BlockId block : kept) TellIdle(block);
-  if (taken) {
-    ++counters.taken_blocks;
-    pool.SetLevel(*taken, kNoLevel);
+  for (std::uint32_t g = 0; g < groups(); ++g) {
+    const BlockId source = index.block(node, g);
+    if (pool.state(source) == BlockState::kIdle) replacer.OnUse(source);
   }
-  return taken;
+  copies.clear();
+  if (HasRoomFor(account)) {
+    for (std::uint32_t g = 0; g < groups(); ++g) {
+      copies.push_back(TakeWithin(account, g));
+      CopyBytes(index.block(node, g), copies.back());
+    }
+  }
+  for (std::uint32_t g = 0; g < groups(); ++g) {
+    const BlockId source = index.block(node, g);
+    if (pool.state(source) == BlockState::kIdle) TellIdle(source);
+  }
+  return !copies.empty();
+}
+
+// Whether TakeWithin will find a block of every group.
+bool CacheCore::HasRoomFor(AccountId account) {
+  const BlockStore& store = pool.store();
+  std::uint64_t pages = store.free_pages();
+  for (std::uint32_t g = 0; g < groups(); ++g) {
+    if (store.free_slots(g) > 0) continue;
+    if (pages > 0) {
+      --pages;
+    } else if (!FindVictimWithin(account, g)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// As Take, at the cost of one idle block of the group at most.
+BlockId CacheCore::TakeWithin(AccountId account, std::uint32_t group) {
+  if (pool.store().free_slots(group) == 0 && pool.store().free_pages() == 0) {
+    Replace(FindVictimWithin(account, group)->block);
+  }
+  return Take(account, group);
+}
+
+std::optional<Replacer::Victim> CacheCore::FindVictimWithin(AccountId account,
+                                                            std::uint32_t group) {
+  return replacer.FindVictim(group, [this, account](AccountId owner) {
+    return owner == account || pool.is_above_floor(owner);
+  });
 }
 
 void CacheCore::MakeRoomBelowCeiling(AccountId account, std::uint64_t bytes) {
@@ -209,7 +275,9 @@ void CacheCore::MakeIdle(BlockId block, const Retention& retention) {
   std::int64_t& deadline = deadlines_ns_[block.value()];
   std::uint8_t level = pool.level(block);
   if (level != kNoLevel && deadline != 0 && deadline <= now_ns_) level = kDefaultRetentionLevel;
-  const std::int64_t end = retention.ttl_ns > 0 ? now_ns_ + retention.ttl_ns : 0;
+  constexpr auto kForever = std::numeric_limits<std::int64_t>::max();
+  const std::int64_t end =
+      retention.ttl_ns > 0 ? now_ns_ + std::min(retention.ttl_ns, kForever - now_ns_) : 0;
   if (level == kNoLevel || retention.level > level) {
     level = retention.level;
     deadline = end;
@@ -243,6 +311,7 @@ void CacheCore::Publish(NodeId node, BlockId block) {
       ChildBlocks(parent, g)++ == 0) {
     replacer.OnFirstChild(index.block(parent, g));
   }
+  stored_by_[block.value()] = pool.account(block);
   if (is_reachable(node)) {
     if (index.depth(node) == 0) {
       misses.OnFirstBlock(NextHash(0, index.tokens(node)), scopes_.at(parent.value()).scope_number);
@@ -254,7 +323,7 @@ void CacheCore::Publish(NodeId node, BlockId block) {
 void CacheCore::Unpublish(BlockId block) {
   const NodeId node = pool.node(block);
   const std::uint32_t g = pool.group(block);
-  if (is_reachable(node)) Tell(KvEventKind::kRemoved, node, g, pool.account(block));
+  if (is_reachable(node)) Tell(KvEventKind::kRemoved, node, g, stored_by_[block.value()]);
   index.ClearBlock(node, g);
   pool.SetNode(block, kNoNode);
   const NodeId parent = index.parent(node);
@@ -287,7 +356,7 @@ std::optional<NodeId> CacheCore::FindOrMakeChild(NodeId parent, std::uint64_t ha
   if (tokens.size() == block_tokens()) {
     if (const NodeId known = index.Find(parent, hash, tokens); known != kNoNode) return known;
   }
-  const std::optional<NodeId> node = index.Insert(parent, hash, tokens);
+  const std::optional<NodeId> node = InsertNode([&] { return index.Insert(parent, hash, tokens); });
   if (node && events.is_on()) {
     keys_[node->value()] = key_hasher_.NextKey(keys_[parent.value()], tokens);
   }
@@ -369,8 +438,9 @@ void CacheCore::CheckInvariants() const {
   ASHLAR_CHECK(child_blocks == child_blocks_, "children with blocks");
   std::uint64_t idle = 0;
   std::uint64_t shared = 0;
-  for (std::size_t i = 0; i < pool.accounts(); ++i) {
-    const AccountId account(static_cast<std::uint16_t>(i));
+  for (std::size_t i = 0; i <= pool.accounts(); ++i) {
+    const AccountId account =
+        i < pool.accounts() ? AccountId(static_cast<std::uint16_t>(i)) : kSharedAccount;
     for (std::uint32_t g = 0; g < groups(); ++g) {
       idle += pool.count(account, g, BlockState::kIdle);
       shared += pool.count(account, g, BlockState::kShared);

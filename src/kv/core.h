@@ -51,6 +51,9 @@ struct CacheOptions {
   std::uint64_t max_pinned_bytes = 0;  // of Pin(); 0: a quarter of the memory
   std::uint64_t max_events = 0;        // kept for readers; 0: no events
   PrefixHasher hasher = NextHash;      // tests put collisions here
+  // Mixed into all hashes of prefixes. A server gives a random one, so that nobody can choose
+  // prompts whose hashes collide.
+  std::uint64_t hash_secret = 0;
 };
 
 // Monotonic counters.
@@ -82,6 +85,7 @@ class CacheCore {
   EventLog events;
   MissMemory misses;
   CacheCounters counters;
+  std::uint64_t leases = 0;           // that live
   std::vector<std::uint64_t> needed;  // scratch, by group
 
   // Reads the clock for what follows; levels whose time has passed end.
@@ -92,6 +96,10 @@ class CacheCore {
   std::size_t block_tokens() const { return layout.block_tokens(); }
 
   // --- Roots ---
+  // The hash that the chain of a scope's blocks begins with.
+  std::uint64_t RootHashOf(const ScopeDigest& digest) const {
+    return RootHash(digest) ^ options.hash_secret;
+  }
   // kNoNode when nothing is known in this scope.
   NodeId FindRoot(const ScopeDigest& digest) const;
   // nullopt when the index is full.
@@ -104,14 +112,16 @@ class CacheCore {
   // --- Blocks ---
   // An open block with one pin. Uses a promise of the account; makes room by moving and replacing.
   BlockId Take(AccountId account, std::uint32_t group);
-  // The same, or nullopt when the only idle blocks left are `kept` ones.
-  std::optional<BlockId> TakeSparing(AccountId account, std::uint32_t group,
-                                     std::span<const BlockId> kept);
-  // One more reader of a block of the index. Uses a promise of the account when the block is idle
-  // or its group has a window (needs_promise says so).
+  // Copies a node's blocks, one of every group, into `copies`: open blocks with one pin of the
+  // account, which has promised them. False, and nothing changed, unless there is room in every
+  // group without replacing the node's own blocks or taking another group's page. Idle blocks of
+  // the node count as used.
+  bool CopyNode(NodeId node, AccountId account, std::vector<BlockId>& copies);
+  // One more reader of a block of the index. Uses a promise of the account where needs_promise says
+  // so.
   void PinCached(BlockId block, AccountId account);
-  bool needs_promise(BlockId block) const {
-    return pool.state(block) == BlockState::kIdle || layout.group(pool.group(block)).has_window();
+  bool needs_promise(BlockId block, AccountId account) const {
+    return pool.state(block) == BlockState::kIdle || pool.PinNeedsPromise(block, account);
   }
   // One reader less. Without readers it becomes idle, or free when the index does not know it.
   void Unpin(BlockId block, AccountId account, const Retention& retention);
@@ -121,9 +131,6 @@ class CacheCore {
   void Publish(NodeId node, BlockId block);
   // Copies the bytes of a block into another of its group.
   void CopyBytes(BlockId source, BlockId target);
-  // Promises, held by an open block that is shared after forks, for the copies of all its readers
-  // but one: whoever writes first copies, and the last writes in place.
-  std::uint32_t& CopyPromises(BlockId block) { return copy_promises_[block.value()]; }
 
   // The child, made if need be; nullopt when the index is full.
   std::optional<NodeId> FindOrMakeChild(NodeId parent, std::uint64_t hash,
@@ -138,6 +145,8 @@ class CacheCore {
   // Frees at least `pages` pages by moving and replacing. False when live blocks are in the way.
   bool FreePages(std::uint64_t pages);
 
+  // As its event said.
+  AccountId StoredBy(BlockId block) const { return stored_by_[block.value()]; }
   // Keys of nodes; events only.
   const BlockKey& KeyOf(NodeId node) const { return keys_[node.value()]; }
 
@@ -157,6 +166,12 @@ class CacheCore {
   void TellIdle(BlockId block);
   std::optional<Replacer::Victim> FindVictim(Replacer::MayLose may_lose);
   bool FreePageOfAny();
+  bool HasRoomFor(AccountId account);
+  BlockId TakeWithin(AccountId account, std::uint32_t group);
+  std::optional<Replacer::Victim> FindVictimWithin(AccountId account, std::uint32_t group);
+  // Makes room in a full index by replacing what leaves first.
+  template <typename Insert>
+  std::optional<NodeId> InsertNode(Insert insert);
   void Replace(BlockId block);
   void Drop(BlockId block);
   void DropOne(BlockId block);
@@ -172,10 +187,10 @@ class CacheCore {
   std::unordered_map<ScopeDigest, NodeId> roots_;   // live ones
   std::unordered_map<std::uint32_t, Root> scopes_;  // of live roots, by node
   std::vector<std::uint8_t> is_stale_;              // by node: a root that cannot be found
-  std::vector<std::uint32_t> child_blocks_;   // [nodes, groups] children that have a block there
-  std::vector<BlockKey> keys_;                // by node; empty without events
-  std::vector<std::uint32_t> copy_promises_;  // by block
-  std::vector<std::int64_t> deadlines_ns_;    // by block: of the retention it has; 0: none
+  std::vector<std::uint32_t> child_blocks_;  // [nodes, groups] children that have a block there
+  std::vector<BlockKey> keys_;               // by node; empty without events
+  std::vector<AccountId> stored_by_;         // by block: the account when it was published
+  std::vector<std::int64_t> deadlines_ns_;   // by block: of the retention it has; 0: none
 };
 
 }  // namespace ashlar::kv

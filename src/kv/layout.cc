@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::uint32_t kMaxDim = 1024;
 constexpr std::size_t kMaxNameBytes = 64;
+constexpr std::uint64_t kMaxWindow = std::uint64_t{1} << 40;
 
 Error Bad(const LaneGroupSpec& group, std::string_view field, std::uint64_t value,
           std::string_view right) {
@@ -49,6 +50,10 @@ Status Validate(const LaneGroupSpec& group) {
                        NameOf(codec));
     }
   }
+  if (group.window > kMaxWindow) {
+    return Bad(group, "window", group.window, "2^40 tokens or less");
+  }
+  if (group.sinks > kMaxWindow) return Bad(group, "sinks", group.sinks, "2^40 tokens or less");
   if (group.sinks > 0 && group.window == 0) {
     return Bad(group, "sinks", group.sinks, "0 without a window: every token stays then");
   }

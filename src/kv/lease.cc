@@ -12,7 +12,7 @@ PrefixLease PrefixLease::Take(CacheCore& core, std::span<const NodeId> path, Acc
   needed.assign(core.groups(), 0);
   ForEachLiveBlock(core, path.back(), path.size(), position,
                    [&](NodeId, std::uint64_t, std::uint32_t g, BlockId block) {
-                     needed[g] += core.needs_promise(block) ? 1 : 0;
+                     needed[g] += core.needs_promise(block, account) ? 1 : 0;
                    });
   if (!core.pool.Promise(account, needed)) return lease;
   ForEachLiveBlock(
@@ -20,6 +20,7 @@ PrefixLease PrefixLease::Take(CacheCore& core, std::span<const NodeId> path, Acc
       [&](NodeId, std::uint64_t, std::uint32_t, BlockId block) { core.PinCached(block, account); });
   core.index.AddReference(path.back());
   core.MakeRoomBelowCeiling(account, 0);
+  ++core.leases;
   lease.core_ = &core;
   lease.last_ = path.back();
   lease.blocks_ = path.size();
@@ -34,8 +35,9 @@ void PrefixLease::Release() {
   const std::uint64_t position = blocks_ * core->block_tokens();
   ForEachLiveBlock(*core, last_, blocks_, position,
                    [&](NodeId, std::uint64_t, std::uint32_t, BlockId block) {
-                     core->Unpin(block, account_, {});
+                     core->Unpin(block, account_, {.level = 0});  // says nothing of its worth
                    });
+  --core->leases;
   core->index.DropReference(last_);
   core->RemoveUnneeded(last_);
 }

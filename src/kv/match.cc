@@ -32,20 +32,32 @@ MissReason ReasonFor(ScopeDifference difference) {
 
 }  // namespace
 
-const Match& Matcher::Find(const Scope& scope, const ScopeDigest& digest,
-                           std::span<const TokenId> prompt, PrefixHashes& known) {
+void Matcher::Begin(const ScopeDigest& digest, std::span<const TokenId> prompt,
+                    PrefixHashes& known) {
   match_.path.clear();
   match_.partial = kNoNode;
   match_.partial_tokens = 0;
   match_.whole_blocks = 0;
   match_.tokens = 0;
   match_.report = {.prompt_tokens = prompt.size()};
-  const std::uint64_t root_hash = RootHash(digest);
+  const std::uint64_t root_hash = core_.RootHashOf(digest);
   if (!known.is_for(root_hash, prompt.size())) {
     known.root = root_hash;
     known.tokens = prompt.size();
     ChainHashes(root_hash, prompt, core_.block_tokens(), known.blocks, core_.options.hasher);
   }
+}
+
+const Match& Matcher::FindNothing(const ScopeDigest& digest, std::span<const TokenId> prompt,
+                                  PrefixHashes& known) {
+  Begin(digest, prompt, known);
+  match_.report.reason = MissReason::kDisabled;
+  return match_;
+}
+
+const Match& Matcher::Find(const Scope& scope, const ScopeDigest& digest,
+                           std::span<const TokenId> prompt, PrefixHashes& known) {
+  Begin(digest, prompt, known);
   const NodeId root = core_.FindRoot(digest);
   const std::uint64_t block_tokens = core_.block_tokens();
   const std::uint64_t limit = prompt.empty() ? 0 : prompt.size() - 1;

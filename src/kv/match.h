@@ -46,10 +46,14 @@ class Matcher {
   // the next call.
   const Match& Find(const Scope& scope, const ScopeDigest& digest, std::span<const TokenId> prompt,
                     PrefixHashes& known);
+  // Only computes the hashes.
+  const Match& FindNothing(const ScopeDigest& digest, std::span<const TokenId> prompt,
+                           PrefixHashes& known);
   // The last match without its part: whole blocks only.
   const Match& WithoutPart();
 
  private:
+  void Begin(const ScopeDigest& digest, std::span<const TokenId> prompt, PrefixHashes& known);
   void Walk(NodeId root, std::span<const TokenId> prompt, std::span<const std::uint64_t> hashes);
   std::size_t LongestValid(std::size_t blocks);
   void FindPart(NodeId last, std::size_t depth, std::span<const TokenId> rest);

@@ -36,6 +36,8 @@ std::string_view NameOf(MissReason reason) {
       return "other_salt";
     case MissReason::kOtherAdapter:
       return "other_adapter";
+    case MissReason::kNoRoom:
+      return "no_room";
     case MissReason::kDisabled:
       return "disabled";
   }
@@ -63,6 +65,8 @@ std::string LookupReport::Explain() const {
     case MissReason::kBeingComputed:
       return text +
              fmt::format("; the next {} are being computed for another sequence", pending_tokens);
+    case MissReason::kNoRoom:
+      return text + "; a part of a block more is known, and there was no room to copy it";
     case MissReason::kDisabled:
       return text + "; reuse was off for this request";
     default:

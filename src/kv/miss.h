@@ -25,6 +25,7 @@ enum class MissReason : std::uint8_t {
   kOtherLayout,
   kOtherSalt,
   kOtherAdapter,
+  kNoRoom,    // the last part of a block could not be copied: all memory is in use
   kDisabled,  // reuse was off for this request
 };
 std::string_view NameOf(MissReason reason);  // "none", "diverged", ...

@@ -17,7 +17,9 @@ Replacer::Replacer(ReplacementKind kind, std::uint32_t max_blocks, std::uint32_t
 }
 
 std::uint32_t Replacer::QueueFor(const IdleBlock& idle) {
-  const std::size_t level = std::size_t{idle.account.value()} * kRetentionLevels + idle.level;
+  // kSharedAccount, the last number, comes first.
+  const std::size_t account = static_cast<std::uint16_t>(idle.account.value() + 1);
+  const std::size_t level = account * kRetentionLevels + idle.level;
   const std::size_t owner = (level * 2 + (idle.is_stale ? 1 : 0)) * groups_ + idle.group;
   if (owner >= by_owner_.size()) by_owner_.resize(owner + 1, kNil);
   if (by_owner_[owner] == kNil) {
@@ -105,8 +107,17 @@ std::optional<Replacer::Victim> Replacer::FindVictim(std::optional<std::uint32_t
 }
 
 void Replacer::MarkAllStale() {
-  std::ranges::fill(by_owner_, kNil);
-  for (Queue& queue : queues_) queue.is_stale = queue.is_orphan = true;
+  for (std::uint32_t& queue : by_owner_) {
+    // An empty queue has nothing to mark.
+    if (queue == kNil || queues_[queue].known == 0) continue;
+    queues_[queue].is_stale = queues_[queue].is_orphan = true;
+    queue = kNil;
+  }
+}
+
+std::size_t Replacer::stale_queues() const {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      queues_, [](const Queue& queue) { return queue.is_orphan && queue.known > 0; }));
 }
 
 void Replacer::SetTimer(BlockId block, std::int64_t deadline_ns) {
@@ -152,7 +163,8 @@ void Replacer::Advance(std::int64_t now_ns) {
   }
 }
 
-// From now on it counts as default, and as idle for as long as it was.
+// From now on it counts as default. Between queues it counts as idle for as long as it was; in the
+// default queue it takes its place behind those that became idle before now.
 void Replacer::Expire(BlockId block) {
   Entry& entry = entries_[block.value()];
   ClearTimer(block);

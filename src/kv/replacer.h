@@ -56,6 +56,8 @@ class Replacer {
 
   // All blocks known now are replaced before any that comes later.
   void MarkAllStale();
+  // Queues that still hold what was known then.
+  std::size_t stale_queues() const;
 
   struct Victim {
     BlockId block = kNoBlock;

@@ -30,7 +30,7 @@ std::optional<std::uint64_t> Sequence::Truncate(std::uint64_t size) {
   return cache_->Truncate(*state_, size);
 }
 
-std::optional<Sequence> Sequence::Fork(std::uint64_t max_tokens) const {
+std::optional<Sequence> Sequence::Fork(std::uint64_t max_tokens) {
   std::unique_ptr<SequenceState> state = cache_->Fork(*state_, max_tokens);
   if (!state) return std::nullopt;
   return Sequence(cache_, std::move(state));
@@ -41,7 +41,8 @@ std::span<std::byte* const> Sequence::addresses(std::uint32_t group) const {
   if (state_->moves != store.moves()) {
     for (SequenceState::Table& table : state_->tables) {
       for (std::size_t i = 0; i < table.blocks.size(); ++i) {
-        table.addresses[i] = table.blocks[i] == kNoBlock ? nullptr : store.Data(table.blocks[i]);
+        const bool has_address = table.blocks[i] != kNoBlock && cache_->core_->options.has_bytes;
+        table.addresses[i] = has_address ? store.Data(table.blocks[i]) : nullptr;
       }
     }
     state_->moves = store.moves();
@@ -60,15 +61,25 @@ std::uint64_t Sequence::bytes() const {
   return bytes;
 }
 
-// --- What the cache does for it ---
-
-namespace {
-
-std::uint64_t BlocksOf(std::uint64_t tokens, std::uint64_t block_tokens) {
-  return (tokens + block_tokens - 1) / block_tokens;
+void Sequence::CheckInvariants() const {
+  const KvLayout& layout = cache_->layout();
+  for (std::uint32_t g = 0; g < layout.groups().size(); ++g) {
+    const LaneGroup& group = layout.group(g);
+    const SequenceState::Table& table = state_->tables[g];
+    const auto held = static_cast<std::uint64_t>(
+        table.blocks.size() -
+        static_cast<std::size_t>(std::ranges::count(table.blocks, kNoBlock)));
+    const std::uint64_t reach =
+        group.PeakBlocks(state_->max_tokens, state_->chunk + state_->max_rollback) +
+        (state_->has_copy_promise ? 1 : 0);
+    ASHLAR_CHECK(held + table.promised >= reach + table.extra,
+                 "group {}: {} blocks held, {} promised ({} of them for now), {} needed", g, held,
+                 table.promised, table.extra, reach);
+    ASHLAR_CHECK(group.has_window() || held == table.blocks.size(), "group {} has a hole", g);
+  }
 }
 
-}  // namespace
+// --- What the cache does for it ---
 
 void KvCache::Append(SequenceState& state, std::uint32_t group, BlockId block) {
   SequenceState::Table& table = state.tables[group];
@@ -85,17 +96,22 @@ void KvCache::SetBlock(SequenceState& state, std::uint32_t group, std::uint64_t 
 }
 
 bool KvCache::Prepare(SequenceState& state, std::uint64_t count) {
+  if (count > kMaxSequenceTokens - state.size) return false;
   if (count == 0) return true;
   const std::uint64_t block_tokens = core_->block_tokens();
-  const std::uint64_t end = BlocksOf(state.size + count, block_tokens);
+  const std::uint64_t end = core_->layout.BlocksNeeded(state.size + count);
   const bool writes_tail = state.size % block_tokens != 0;
+  const bool copies_tail =
+      writes_tail && IsSealed(state.tables[0].blocks[state.size / block_tokens]);
   bool is_promised = true;
+  bool takes_any = copies_tail;
   needed_.assign(core_->groups(), 0);
   for (std::uint32_t g = 0; g < core_->groups(); ++g) {
     const SequenceState::Table& table = state.tables[g];
     const std::uint64_t held = table.blocks.size();
     std::uint64_t takes = end > held ? end - held : 0;
-    if (writes_tail && IsSealed(table.blocks[state.size / block_tokens])) ++takes;
+    takes_any = takes_any || takes > 0;
+    if (state.has_copy_promise || copies_tail) ++takes;  // the promise of a copy stays
     if (takes > table.promised) {
       needed_[g] = takes - table.promised;
       is_promised = false;
@@ -103,8 +119,12 @@ bool KvCache::Prepare(SequenceState& state, std::uint64_t count) {
   }
   if (!is_promised) {
     if (!core_->pool.Promise(state.account, needed_)) return false;
-    for (std::uint32_t g = 0; g < core_->groups(); ++g) state.tables[g].promised += needed_[g];
+    for (std::uint32_t g = 0; g < core_->groups(); ++g) {
+      state.tables[g].promised += needed_[g];
+      if (core_->layout.group(g).has_window()) state.tables[g].extra += needed_[g];
+    }
   }
+  if (takes_any) core_->UpdateTime();
   if (writes_tail) CopySharedTail(state);
   for (std::uint32_t g = 0; g < core_->groups(); ++g) {
     while (state.tables[g].blocks.size() < end) {
@@ -112,6 +132,7 @@ bool KvCache::Prepare(SequenceState& state, std::uint64_t count) {
       Append(state, g, core_->Take(state.account, g));
     }
   }
+  state.prepared = std::max(state.prepared, count);
   return true;
 }
 
@@ -122,29 +143,43 @@ bool KvCache::IsSealed(BlockId block) const {
 // The last, partly filled block becomes this sequence's own.
 void KvCache::CopySharedTail(SequenceState& state) {
   const std::uint64_t number = state.size / core_->block_tokens();
+  if (IsSealed(state.tables[0].blocks[number])) {
+    CopySealedTail(state, number);
+    return;
+  }
   for (std::uint32_t g = 0; g < core_->groups(); ++g) {
     const BlockId tail = state.tables[g].blocks[number];
-    if (IsSealed(tail)) {  // immutable: Truncate went back into it, and promised the copy
+    if (core_->pool.pins(tail) == 1) continue;
+    // The others keep it alive: this pin can go before the copy is there. In a group with a window
+    // it pays for the copy; else the fork that shares the block has brought a promise of one.
+    core_->Unpin(tail, state.account, state.retention);
+    if (core_->layout.group(g).has_window()) {
+      Repromise(state, g);
       state.tables[g].Spend();
-      const BlockId copy = core_->Take(state.account, g);
-      core_->CopyBytes(tail, copy);
-      SetBlock(state, g, number, copy);
-      core_->Unpin(tail, state.account, state.retention);
-    } else if (core_->pool.pins(tail) > 1) {
-      // The others keep it alive: this pin can go before the copy is there.
-      if (core_->layout.group(g).has_window()) {
-        core_->Unpin(tail, state.account, state.retention);
-        Repromise(state, g);
-        state.tables[g].Spend();
-      } else {
-        --core_->CopyPromises(tail);
-        core_->Unpin(tail, state.account, state.retention);
-      }
-      const BlockId copy = core_->Take(state.account, g);
-      core_->CopyBytes(tail, copy);
-      SetBlock(state, g, number, copy);
     }
+    const BlockId copy = core_->Take(state.account, g);
+    core_->CopyBytes(tail, copy);
+    SetBlock(state, g, number, copy);
   }
+}
+
+// Immutable: Truncate went back into it, and the promise of a copy is there. It is there again
+// afterwards when the sequence may want it again and the block gives its memory back.
+void KvCache::CopySealedTail(SequenceState& state, std::uint64_t number) {
+  bool keeps_promise = state.max_rollback > 0;
+  for (std::uint32_t g = 0; g < core_->groups(); ++g) {
+    keeps_promise = keeps_promise && ComesBack(state, state.tables[g].blocks[number]);
+  }
+  for (std::uint32_t g = 0; g < core_->groups(); ++g) {
+    const BlockId tail = state.tables[g].blocks[number];
+    state.tables[g].Spend();
+    const BlockId copy = core_->Take(state.account, g);
+    core_->CopyBytes(tail, copy);
+    SetBlock(state, g, number, copy);
+    core_->Unpin(tail, state.account, state.retention);
+    if (keeps_promise) Repromise(state, g);
+  }
+  state.has_copy_promise = keeps_promise;
 }
 
 // What was just given back is promised again: always possible.
@@ -155,9 +190,9 @@ void KvCache::Repromise(SequenceState& state, std::uint32_t group) {
 
 void KvCache::Commit(SequenceState& state, std::span<const TokenId> tokens) {
   const std::uint64_t block_tokens = core_->block_tokens();
-  ASHLAR_CHECK(BlocksOf(state.size + tokens.size(), block_tokens) <= state.tables[0].blocks.size(),
-               "{} tokens committed, {} blocks prepared", state.size + tokens.size(),
-               state.tables[0].blocks.size());
+  ASHLAR_CHECK(tokens.size() <= state.prepared, "{} tokens committed, {} prepared", tokens.size(),
+               state.prepared);
+  state.prepared -= tokens.size();
   while (!tokens.empty()) {
     const std::uint64_t room = block_tokens - state.size % block_tokens;
     const std::span<const TokenId> part = tokens.first(std::min<std::size_t>(room, tokens.size()));
@@ -233,7 +268,7 @@ void KvCache::SealInto(SequenceState& state, NodeId node, std::uint32_t group,
   }
   ++core_->counters.converged_blocks;
   core_->Unpin(own, state.account, state.retention);
-  if (core_->needs_promise(known)) {
+  if (core_->needs_promise(known, state.account)) {
     Repromise(state, group);
     state.tables[group].Spend();
   }
@@ -251,7 +286,11 @@ void KvCache::PassWindow(SequenceState& state) {
     for (std::uint64_t i = std::max(table.first_live, group.sink_blocks()); i < live; ++i) {
       if (table.blocks[i] == kNoBlock) continue;
       DropBlock(state, g, i);
-      Repromise(state, g);
+      if (table.extra > 0) {
+        --table.extra;  // a piece was longer than promised: that is over
+      } else {
+        Repromise(state, g);
+      }
     }
     table.first_live = std::max(table.first_live, live);
   }
@@ -264,8 +303,7 @@ void KvCache::DropBlock(SequenceState& state, std::uint32_t group, std::uint64_t
   const BlockPool& pool = core_->pool;
   if (pool.state(block) == BlockState::kOpen && pool.pins(block) > 1 &&
       !core_->layout.group(group).has_window()) {
-    --core_->CopyPromises(block);
-    core_->pool.Unpromise(state.account, group, 1);
+    core_->pool.Unpromise(state.account, group, 1);  // of the copy for one of its readers
   }
   table.blocks[number] = kNoBlock;
   table.addresses[number] = nullptr;

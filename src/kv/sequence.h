@@ -49,6 +49,7 @@ struct SequenceState {
     std::vector<std::byte*> addresses;  // of blocks, as of `moves`; null where there is none
     std::uint64_t first_live = 0;       // windowed groups: blocks [sinks, first_live) are gone
     std::uint64_t promised = 0;         // blocks that may still be taken
+    std::uint64_t extra = 0;  // windowed groups: held for a piece longer than `chunk`, not for good
 
     // One of them is taken. A bug in the arithmetic stops here and not in somebody else's memory.
     void Spend() {
@@ -63,6 +64,9 @@ struct SequenceState {
   std::uint64_t max_tokens = 0;
   std::uint64_t chunk = 1;
   std::uint64_t max_rollback = 0;
+  std::uint64_t prepared = 0;  // slots that may be committed
+  bool has_copy_promise =
+      false;  // one block per group more is promised, to copy a sealed tail with
   AccountId account;
   Retention retention;
   NodeId path = kNoNode;  // the index up to the last whole block; kNoNode: not in the index
@@ -93,18 +97,21 @@ class Sequence {
   // Makes the slots of positions [size(), size() + count) writable. False, and nothing changed,
   // when they go beyond what was promised and the memory is not there.
   [[nodiscard]] bool Prepare(std::uint64_t count);
-  // The next tokens.size() slots have been written. Precondition: prepared.
+  // The next tokens.size() slots have been written. Precondition: prepared, and neither cut nor
+  // forked since.
   void Commit(std::span<const TokenId> tokens);
 
   // Goes back to at most `size` tokens; the number it went back to, or nullopt, and nothing
   // changed, when the memory to go on as promised is not there (others hold what was shared). Goes
   // back further than asked only where a window, or a codec that seals whole blocks, has given up
-  // what a query at `size` reads; max_rollback tokens back never do. Precondition: size <= size().
+  // what a query at `size` reads. Neither happens for tokens that the sequence has stored itself,
+  // up to max_rollback below the longest it has been, unless another sequence reads the block that
+  // is cut. Precondition: size <= size().
   [[nodiscard]] std::optional<std::uint64_t> Truncate(std::uint64_t size);
 
   // A second sequence with the same tokens, for at most max_tokens of its own. nullopt, and nothing
   // changed, when the memory is not there.
-  [[nodiscard]] std::optional<Sequence> Fork(std::uint64_t max_tokens) const;
+  [[nodiscard]] std::optional<Sequence> Fork(std::uint64_t max_tokens);
   // Blocks by group that Fork would have promised to it: exact.
   void BlocksNeededToFork(std::uint64_t max_tokens, std::vector<std::uint64_t>& blocks) const;
 
@@ -115,6 +122,8 @@ class Sequence {
   // Their bytes, in the same order; null where the window has passed. Valid until the cache is
   // changed through anything else. O(1) unless blocks have moved.
   std::span<std::byte* const> addresses(std::uint32_t group) const;
+  // CHECKs that what it holds and what it is promised reach to max_tokens. O(blocks).
+  void CheckInvariants() const;
   // Bytes of the blocks it holds, shared ones in full.
   std::uint64_t bytes() const;
 

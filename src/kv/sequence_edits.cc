@@ -5,14 +5,6 @@
 #include "kv/cache.h"
 
 namespace ashlar::kv {
-namespace {
-
-std::uint64_t BlocksOf(std::uint64_t tokens, std::uint64_t block_tokens) {
-  return (tokens + block_tokens - 1) / block_tokens;
-}
-
-}  // namespace
-
 // The most tokens, up to `size`, after which a query finds all it reads: in the sequence's own
 // blocks, or, where a window has passed, in the index.
 std::uint64_t KvCache::LongestRollback(const SequenceState& state, std::uint64_t size) const {
@@ -41,7 +33,7 @@ std::uint64_t KvCache::LongestRollback(const SequenceState& state, std::uint64_t
     for (std::uint32_t g = 0; g < core_->groups() && is_valid; ++g) {
       const LaneGroup& group = core_->layout.group(g);
       if (!group.has_window()) continue;
-      const std::uint64_t end = BlocksOf(size, block_tokens);
+      const std::uint64_t end = core_->layout.BlocksNeeded(size);
       for (std::uint64_t i = std::min(group.FirstLiveBlock(size), end); i < end; ++i) {
         if (find(g, i)) continue;
         size = i * block_tokens;  // what comes before block i does not read it
@@ -53,14 +45,9 @@ std::uint64_t KvCache::LongestRollback(const SequenceState& state, std::uint64_t
   return size;
 }
 
-// Whether giving up this pin gives the sequence's account memory to promise again: in a group with
-// a window always, for pins are what is paid for there; else when the account pays for the block
-// and nobody else reads it.
+// Whether giving up this pin gives the sequence's account memory to promise again.
 bool KvCache::ComesBack(const SequenceState& state, BlockId block) const {
-  if (block == kNoBlock) return true;
-  const BlockPool& pool = core_->pool;
-  return core_->layout.group(pool.group(block)).has_window() ||
-         (pool.pins(block) == 1 && pool.account(block) == state.account);
+  return block == kNoBlock || core_->pool.UnpinGivesBack(block, state.account);
 }
 
 std::optional<std::uint64_t> KvCache::Truncate(SequenceState& state, std::uint64_t size) {
@@ -69,17 +56,28 @@ std::optional<std::uint64_t> KvCache::Truncate(SequenceState& state, std::uint64
   const std::uint64_t block_tokens = core_->block_tokens();
   const std::uint64_t sealed = state.size / block_tokens;
   size = LongestRollback(state, size);
-  const std::uint64_t keep = BlocksOf(size, block_tokens);
+  const std::uint64_t keep = core_->layout.BlocksNeeded(size);
   // The block that is written next is sealed: it will have to be copied.
   const bool copies_tail = size % block_tokens != 0 && size / block_tokens < sealed;
-  needed_.assign(core_->groups(), copies_tail ? 1 : 0);
+  needed_.assign(core_->groups(), copies_tail && !state.has_copy_promise ? 1 : 0);
   for (std::uint32_t g = 0; g < core_->groups(); ++g) {
-    const std::vector<BlockId>& blocks = state.tables[g].blocks;
-    for (std::uint64_t i = keep; i < blocks.size(); ++i) {
-      needed_[g] += ComesBack(state, blocks[i]) ? 0 : 1;
+    const SequenceState::Table& table = state.tables[g];
+    // What comes back pays for what a window revives, and what is short is asked for.
+    std::uint64_t there = table.promised - (state.has_copy_promise ? 1 : 0);
+    for (std::uint64_t i = keep; i < table.blocks.size(); ++i) {
+      needed_[g] += ComesBack(state, table.blocks[i]) ? 0 : 1;
+      there += table.blocks[i] != kNoBlock ? 1 : 0;
     }
+    std::uint64_t revived = 0;
+    const std::uint64_t first = core_->layout.group(g).FirstLiveBlock(size);
+    for (std::uint64_t i = first; i < std::min(keep, sealed); ++i) {
+      revived += table.blocks[i] == kNoBlock ? 1 : 0;
+    }
+    if (revived > there) needed_[g] += revived - there;
   }
   if (!core_->pool.Promise(state.account, needed_)) return std::nullopt;
+  state.has_copy_promise = state.has_copy_promise || copies_tail;
+  state.prepared = 0;
   DropPromises(state);
   for (std::uint32_t g = 0; g < core_->groups(); ++g) {
     SequenceState::Table& table = state.tables[g];
@@ -128,18 +126,19 @@ void KvCache::ReviveWindow(SequenceState& state, NodeId last, std::uint64_t end)
 
 void KvCache::NeededToFork(const SequenceState& state, std::uint64_t max_tokens,
                            std::vector<std::uint64_t>& blocks) const {
-  const std::uint64_t block_tokens = core_->block_tokens();
-  const std::uint64_t held = BlocksOf(state.size, block_tokens);
-  blocks.assign(core_->groups(), 0);
+  const std::uint64_t held = core_->layout.BlocksNeeded(state.size);
+  const bool has_tail = state.size % core_->block_tokens() != 0;
+  const bool is_sealed = has_tail && IsSealed(state.tables[0].blocks[held - 1]);
+  blocks.assign(core_->groups(), state.max_rollback > 0 || is_sealed ? 1 : 0);
   for (std::uint32_t g = 0; g < core_->groups(); ++g) {
     const LaneGroup& group = core_->layout.group(g);
-    blocks[g] = group.PeakBlocks(max_tokens, state.chunk + state.max_rollback);
-    if (!group.has_window()) blocks[g] -= held;
-    // The tail: one of the two copies it before it writes.
-    if (state.size % block_tokens != 0 &&
-        (!group.has_window() || IsSealed(state.tables[g].blocks[held - 1]))) {
-      ++blocks[g];
+    blocks[g] += group.PeakBlocks(max_tokens, state.chunk + state.max_rollback);
+    if (group.has_window()) continue;
+    blocks[g] -= held;
+    for (std::uint64_t i = 0; i < held; ++i) {
+      blocks[g] += core_->needs_promise(state.tables[g].blocks[i], state.account) ? 1 : 0;
     }
+    if (has_tail && !is_sealed) ++blocks[g];  // one of the two copies the tail before it writes
   }
 }
 
@@ -148,13 +147,17 @@ void Sequence::BlocksNeededToFork(std::uint64_t max_tokens,
   cache_->NeededToFork(*state_, max_tokens, blocks);
 }
 
-std::unique_ptr<SequenceState> KvCache::Fork(const SequenceState& from, std::uint64_t max_tokens) {
+std::unique_ptr<SequenceState> KvCache::Fork(SequenceState& from, std::uint64_t max_tokens) {
   ASHLAR_CHECK(max_tokens >= from.size, "a fork of {} tokens for {}", from.size, max_tokens);
   core_->UpdateTime();
-  const std::uint64_t held = BlocksOf(from.size, core_->block_tokens());
+  const std::uint64_t held = core_->layout.BlocksNeeded(from.size);
   NeededToFork(from, max_tokens, needed_);
   if (!core_->pool.Promise(from.account, needed_)) return nullptr;
+  from.prepared = 0;  // what was prepared may be shared now
   std::unique_ptr<SequenceState> state = NewState();
+  const bool is_sealed =
+      from.size % core_->block_tokens() != 0 && IsSealed(from.tables[0].blocks[held - 1]);
+  state->has_copy_promise = from.max_rollback > 0 || is_sealed;
   state->tokens.assign(from.tokens.begin(),
                        from.tokens.begin() + static_cast<std::ptrdiff_t>(from.size));
   state->size = from.size;
@@ -174,11 +177,10 @@ std::unique_ptr<SequenceState> KvCache::Fork(const SequenceState& from, std::uin
       const BlockId block = from.tables[g].blocks[i];
       Append(*state, g, block);
       if (block == kNoBlock) continue;
-      if (core_->layout.group(g).has_window()) {
+      // The promise of a tail's copy belongs to the block: whoever writes first uses it.
+      if (core_->needs_promise(block, state->account) ||
+          core_->pool.state(block) == BlockState::kOpen) {
         table.Spend();
-      } else if (core_->pool.state(block) == BlockState::kOpen) {
-        table.Spend();  // the promised copy belongs to the block: either may be the one to write
-        ++core_->CopyPromises(block);
       }
       core_->pool.Pin(block, state->account);
     }

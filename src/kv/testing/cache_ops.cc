@@ -190,6 +190,7 @@ void CacheWorld::Write(Live& live, std::uint64_t from, std::uint64_t to) {
 void CacheWorld::CheckContent(const Live& live) const {
   const std::uint64_t block_tokens = cache_->layout().block_tokens();
   const std::uint64_t size = live.tokens.size();
+  live.sequence.CheckInvariants();
   ASHLAR_CHECK(live.sequence.size() == size, "{} tokens, expected {}", live.sequence.size(), size);
   ASHLAR_CHECK(std::ranges::equal(live.sequence.tokens(), live.tokens), "tokens differ");
   for (std::uint32_t g = 0; g < cache_->layout().groups().size(); ++g) {
@@ -258,8 +259,9 @@ void CacheWorld::Extend(Bytes& bytes, Live& live) {
   const std::uint64_t size = live.tokens.size();
   std::uint64_t count = 1 + bytes.Below(live.chunk);
   const bool is_promised = size + count <= live.max_tokens;
-  if (!is_promised && bytes.Below(2) == 0) count = live.max_tokens - size;
-  if (count == 0) return;
+  if (!is_promised && bytes.Below(2) == 0 && size < live.max_tokens) {
+    count = live.max_tokens - size;
+  }
   const bool keeps_prompt = bytes.Below(16) != 0;
   const std::uint64_t flavour = bytes.Below(3);
   if (!live.sequence.Prepare(count)) {
