@@ -39,7 +39,7 @@ std::uint64_t BlockStore::ChoosePageBytes(const KvLayout& layout, std::uint64_t 
   const std::uint64_t most = std::min<std::uint64_t>(kMaxSlots * SmallestBlock(layout),
                                                      memory_bytes / layout.groups().size());
   const std::uint64_t wanted =
-      std::clamp(memory_bytes / kPagesWanted, largest, std::max(largest, kBlocksWanted * largest));
+      std::clamp(memory_bytes / kPagesWanted, largest, kBlocksWanted * largest);
   // Candidates: whole numbers of blocks of one group, from the wanted size to twice that.
   std::uint64_t best = 0;
   double best_waste = 0;

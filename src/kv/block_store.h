@@ -48,9 +48,8 @@ class BlockStore {
   // kResourceExhausted from the system.
   static Result<BlockStore> Create(const KvLayout& layout, const BlockStoreOptions& options);
 
-  // The page size of an arena of `memory_bytes`: about 1/64 of it, at least eight blocks of the
-  // largest kind where the arena allows, and within that the size that wastes least, summed over
-  // the groups.
+  // The page size of an arena of `memory_bytes`: 1/64 of it, or eight blocks of the largest kind if
+  // that is less, up to twice that; of those, the size that wastes least, summed over the groups.
   static std::uint64_t ChoosePageBytes(const KvLayout& layout, std::uint64_t memory_bytes);
 
   // A block of the group: from its fullest page that has room, else from a free page. nullopt when

@@ -1,6 +1,7 @@
 // Random programs of the language in testing/cache_ops.h against the naive model.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -54,6 +55,28 @@ TEST_P(CacheProperty, EveryPolicyKeepsEveryPromise) {
     CacheWorld world(options);
     world.Run(RandomProgram(100 + static_cast<std::uint64_t>(kind), 30'000), 4000);
     EXPECT_GT(world.hits(), 0u);
+    EXPECT_GT(world.refusals(), 0u);
+    EXPECT_GT(world.cache().counters().replaced_blocks, 0u);
+  }
+}
+
+// One-block pages, a ceiling of a few blocks, more scopes than the index has room for: where
+// copies, pages and nodes run short.
+TEST_P(CacheProperty, TightMemoryKeepsEveryPromise) {
+  for (const ReplacementKind kind : kReplacementKinds) {
+    WorldOptions options{.layout = LayoutNamed(GetParam()), .replacement = kind, .check_every = 20};
+    const KvLayout layout = *KvLayout::Create(options.layout);
+    std::uint64_t largest = 0;
+    for (const LaneGroup& group : layout.groups()) {
+      largest = std::max<std::uint64_t>(largest, group.block_bytes());
+    }
+    options.page_bytes = largest;
+    options.memory_bytes = largest * layout.groups().size() * 12;
+    options.max_memory_bytes = options.memory_bytes * 2;
+    options.ceiling_bytes = BlockBytes(options.layout) * 3;
+    options.scopes = 40;
+    CacheWorld world(options);
+    world.Run(RandomProgram(200 + static_cast<std::uint64_t>(kind), 40'000), 5000);
     EXPECT_GT(world.refusals(), 0u);
     EXPECT_GT(world.cache().counters().replaced_blocks, 0u);
   }

@@ -8,8 +8,7 @@
 //   events    what the outside is told
 //
 // What always holds between them (CheckInvariants):
-//   - a block is idle in the pool  <=>  the replacer knows it as idle;  idle  =>  the index knows
-//   it;
+//   - the pool and the replacer call the same blocks idle, and the index knows them all;
 //   - in a group that keeps all tokens, a block in the index has its parent's block in the index,
 //     and is pinned only if that is pinned: a prefix has no holes;
 //   - the blocks of a node that can still be found are exactly what replayed events say.

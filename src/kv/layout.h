@@ -4,12 +4,13 @@
 // table, one lifetime rule and one codec; what differs between attention kinds is in its
 // descriptor, never in code:
 //
-//   MHA, GQA, MQA     one group, kv_heads lanes a layer
-//   MLA               one lane a layer: key_dim = latent + rope part, value_dim = 0 (V is read from
-//   K) sliding window    a group with window > 0; with sinks, sinks > 0 too hybrid models several
-//   groups, full and sliding shared KV         SharedLayer: a layer that reads another layer's
-//   lanes has none of its own selective, DuoAttention, PyramidKV   groups of any layers and heads,
-//   one group a layer if wanted draft model       lanes with model = 1
+//   MHA, GQA, MQA    one group, kv_heads lanes a layer
+//   MLA              one lane a layer; key_dim: latent + rope part; value_dim: 0, V is read from K
+//   sliding window   a group with window > 0, and sinks > 0 if it has any
+//   hybrid models    several groups, full and sliding
+//   shared KV        SharedLayer: a layer that reads another one's lanes has none of its own
+//   selective        groups of any layers and heads (DuoAttention), one a layer (PyramidKV)
+//   draft model      lanes with model = 1
 //
 // A block holds `block_tokens` consecutive slots of every lane of its group, and the lanes' bytes
 // lie together, in the order of the group's list:

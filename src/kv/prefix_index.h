@@ -78,7 +78,6 @@ class PrefixIndex {
   // Precondition: it has one.
   void ClearBlock(NodeId node, std::uint32_t group);
   bool is_complete(NodeId node) const { return Of(node).blocks == options_.groups; }
-  bool has_blocks(NodeId node) const { return Of(node).blocks > 0; }
 
   // Promises to compute a node, and references that keep it: counted.
   void AddPromise(NodeId node) { ++nodes_[node.value()].promises; }

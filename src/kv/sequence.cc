@@ -67,8 +67,7 @@ void Sequence::CheckInvariants() const {
     const LaneGroup& group = layout.group(g);
     const SequenceState::Table& table = state_->tables[g];
     const auto held = static_cast<std::uint64_t>(
-        table.blocks.size() -
-        static_cast<std::size_t>(std::ranges::count(table.blocks, kNoBlock)));
+        table.blocks.size() - static_cast<std::size_t>(std::ranges::count(table.blocks, kNoBlock)));
     const std::uint64_t reach =
         group.PeakBlocks(state_->max_tokens, state_->chunk + state_->max_rollback) +
         (state_->has_copy_promise ? 1 : 0);

@@ -11,12 +11,11 @@
 //
 // Admission asks the owner of the memory (an Admitter, the engine or a simulator), which answers
 // for one sequence at a time:
-//   admitted    the memory of its whole possible length is promised; some of its tokens may be in
-//   the
-//               cache already, and are not computed again
-//   no memory   it and all behind it wait: the first in the queue is never overtaken by others that
-//               need memory, so it is admitted as soon as enough running ones have ended
-//   wait        a running sequence is computing a part of its prompt; those behind it may go first
+//   admitted   the memory of its whole possible length is promised; tokens that are in the cache
+//              already are not computed again
+//   no memory  it waits, and all behind it: the first that needs memory is never overtaken, so it
+//              is admitted as soon as enough running ones have ended
+//   wait       a running sequence is computing a part of its prompt; those behind it may go first
 // A running sequence never waits for memory, and whoever waits for a prefix waits for a running
 // sequence: so there is always progress.
 #pragma once

@@ -89,13 +89,16 @@ CacheWorld::CacheWorld(const WorldOptions& options) : options_(options) {
                      .hasher = options.hasher};
   if (options.has_limits) {
     cache.accounts = {{.name = "guarded", .floor_bytes = options.memory_bytes / 5},
-                      {.name = "bounded", .ceiling_bytes = options.memory_bytes / 3}};
+                      {.name = "bounded",
+                       .ceiling_bytes = options.ceiling_bytes > 0 ? options.ceiling_bytes
+                                                                  : options.memory_bytes / 3}};
   }
   cache_ = *KvCache::Create(layout, cache, clock_);
-  for (std::uint32_t i = 0; i < 3; ++i) {
+  for (std::uint32_t i = 0; i < std::max(options.scopes, 3u); ++i) {
     Scope scope{.model_fingerprint = "m", .codec_spec = "f16"};
     if (i == 1) scope.tenant_salt = "s";
     if (i == 2) scope.adapter_digest = "s";
+    if (i > 2) scope.tenant_salt = std::to_string(i);
     scopes_.push_back(scope);
     digests_.push_back(DigestOf(scope));
   }
@@ -212,7 +215,7 @@ void CacheWorld::CheckContent(const Live& live) const {
 }
 
 void CacheWorld::Admit(Bytes& bytes) {
-  const auto scope = static_cast<std::uint32_t>(bytes.Below(3));
+  const auto scope = static_cast<std::uint32_t>(bytes.Below(scopes_.size()));
   const std::vector<TokenId> prompt = MakeText(bytes);
   AdmitOptions options{.max_tokens = prompt.size() + bytes.Below(60),
                        .chunk = 1 + bytes.Below(40),
@@ -220,14 +223,22 @@ void CacheWorld::Admit(Bytes& bytes) {
   if (options_.has_limits) options.account = AccountId(static_cast<std::uint16_t>(bytes.Below(3)));
   options.retention = {.level = static_cast<std::uint8_t>(bytes.Below(kRetentionLevels)),
                        .ttl_ns = static_cast<std::int64_t>(bytes.Below(3)) * 300'000'000};
-  options.reuse = bytes.Below(8) == 0 ? Reuse::kOff : Reuse::kOn;
+  const std::uint64_t reuse = bytes.Below(12);
+  options.reuse = reuse == 0 ? Reuse::kOff : reuse == 1 ? Reuse::kStore : Reuse::kOn;
   options.on_pending = bytes.Below(2) == 0 ? OnPending::kWait : OnPending::kCompute;
   if (live_.size() >= kMaxLive) return;
-  const Prompt query{.scope = scopes_[scope], .digest = digests_[scope], .tokens = prompt};
+  // Hashes are kept by prompt, as a waiting request would keep them.
+  if (bytes.Below(4) == 0) hashes_ = {};
+  const bool keeps_hashes = prompt == hashed_prompt_ && scope == hashed_scope_;
+  if (!keeps_hashes) hashes_ = {};
+  hashed_prompt_ = prompt;
+  hashed_scope_ = scope;
+  const Prompt query{
+      .scope = scopes_[scope], .digest = digests_[scope], .tokens = prompt, .hashes = &hashes_};
   const LookupReport probe = cache_->Probe(query);
   Admission admission = cache_->Admit(query, options);
   const std::uint64_t longest = LongestStored(scope, prompt);
-  ASHLAR_CHECK(!admission.report.Explain().empty(), "an explanation");
+  ASHLAR_CHECK(admission.report.prompt_tokens == prompt.size(), "a report of another prompt");
   if (admission.status != AdmitStatus::kAdmitted) {
     (admission.status == AdmitStatus::kWait ? waits_ : refusals_) += 1;
     ASHLAR_CHECK(admission.status != AdmitStatus::kWait || !live_.empty(), "waits for nobody");
@@ -245,7 +256,7 @@ void CacheWorld::Admit(Bytes& bytes) {
   }
   Live live{.sequence = *std::move(admission.sequence),
             .scope = scope,
-            .reuses = options.reuse == Reuse::kOn,
+            .reuses = options.reuse != Reuse::kOff,
             .max_tokens = options.max_tokens,
             .chunk = options.chunk,
             .tokens = {prompt.begin(), prompt.begin() + static_cast<std::ptrdiff_t>(hit)},
@@ -373,7 +384,7 @@ void CacheWorld::LookUp(Bytes& bytes) {
     leases_.erase(leases_.begin() + static_cast<std::ptrdiff_t>(bytes.Below(leases_.size())));
     return;
   }
-  const auto scope = static_cast<std::uint32_t>(bytes.Below(3));
+  const auto scope = static_cast<std::uint32_t>(bytes.Below(scopes_.size()));
   const std::vector<TokenId> prompt = MakeText(bytes);
   LookupReport report;
   PrefixLease lease =
@@ -399,18 +410,16 @@ void CacheWorld::ChangeAll(Bytes& bytes) {
   } else if (kind == 2) {
     const bool is_busy = !live_.empty() || !leases_.empty() || !pins_.empty();
     const bool is_reset = cache_->Reset();
-    ASHLAR_CHECK(!is_reset ||
-                     std::ranges::all_of(
-                         live_, [](const Live& live) { return live.sequence.bytes() == 0; }) ||
-                     !is_busy,
-                 "reset while busy");
+    ASHLAR_CHECK(is_reset == !is_busy, "reset: {}, busy: {}", is_reset, is_busy);
     if (!is_reset) return;
   } else if (options_.max_memory_bytes > options_.memory_bytes) {
     const std::uint64_t least = options_.memory_bytes / 4;
     const std::uint64_t bytes_now =
         least + bytes.Below(1000) * (options_.max_memory_bytes - least) / 1000;
+    const std::uint64_t before = cache_->memory_bytes();
     const Status status = cache_->Resize(bytes_now);
-    ASHLAR_CHECK(status.ok() == (cache_->memory_bytes() == bytes_now) || !status.ok(), "resized");
+    ASHLAR_CHECK(cache_->memory_bytes() == (status.ok() ? bytes_now : before), "resized to {}",
+                 cache_->memory_bytes());
     return;
   }
   if (!forgets) return;
@@ -451,7 +460,8 @@ void CacheWorld::CheckAll() {
   ASHLAR_CHECK(std::ranges::equal(truth.entries, replayed.entries,
                                   [](const SnapshotEntry& a, const SnapshotEntry& b) {
                                     return a.key == b.key && a.parent == b.parent &&
-                                           a.group == b.group && a.tokens == b.tokens;
+                                           a.group == b.group && a.account == b.account &&
+                                           a.tokens == b.tokens;
                                   }),
                "{} entries replayed, {} there are", replayed.entries.size(), truth.entries.size());
 }

@@ -34,6 +34,8 @@ struct WorldOptions {
   bool is_roomy = false;          // nothing is ever replaced: hits must be exact
   std::uint32_t check_every = 1;  // operations between full checks
   PrefixHasher hasher = NextHash;
+  std::uint32_t scopes = 3;         // at least 3: plain, a salt, an adapter; more: salts
+  std::uint64_t ceiling_bytes = 0;  // of the account that has one; 0: a third of the memory
 };
 
 // Layouts worth testing: "full", "window", "sinks", "hybrid", "mixed" (five groups of all kinds).
@@ -96,6 +98,9 @@ class CacheWorld {
   };
   std::vector<TrieNode> stored_;
   EventReplica replica_;
+  PrefixHashes hashes_;  // of the last prompt that was to be admitted
+  std::vector<TokenId> hashed_prompt_;
+  std::uint32_t hashed_scope_ = 0;
   std::uint64_t hits_ = 0;
   std::uint64_t waits_ = 0;
   std::uint64_t refusals_ = 0;
