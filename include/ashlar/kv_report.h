@@ -29,6 +29,7 @@ enum class MissReason : std::uint8_t {
   kOtherLayout,
   kOtherSalt,
   kOtherAdapter,
+  kNoRoom,    // the last part of a block could not be copied: all memory is in use
   kDisabled,  // reuse was off for this sequence
 };
 // "none", "diverged", ...

@@ -121,7 +121,7 @@ Status MeasureFork(BenchFigures& figures) {
   }
   Samples forked, released;
   RepeatFor(figures.options().min_time_ms, [&](bool is_warm) {
-    const Sequence& from = live[workload.Choose(live.size())];
+    Sequence& from = live[workload.Choose(live.size())];
     std::optional<Sequence> fork;
     const double fork_ns = TimeNs([&] { fork = from.Fork(workload.sequence_tokens()); });
     ASHLAR_CHECK(fork.has_value(), "no room for a fork");

@@ -72,7 +72,7 @@ std::uint64_t KvCache::MaxTokens(std::uint64_t limit, std::uint64_t chunk) const
 }
 
 Admission KvCache::Admit(const Prompt& prompt, const AdmitOptions& options) {
-  ASHLAR_CHECK(!prompt.tokens.empty() && options.max_tokens >= prompt.tokens.size() &&
+  ASHLAR_CHECK(options.max_tokens >= prompt.tokens.size() &&
                    options.max_tokens <= kMaxSequenceTokens && options.chunk > 0 &&
                    options.chunk <= kMaxSequenceTokens &&
                    options.max_rollback <= kMaxSequenceTokens,

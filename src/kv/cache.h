@@ -116,7 +116,7 @@ class KvCache {
   // pin it is promised to others. `report` may be null.
   PrefixLease Lookup(const Prompt& prompt, AccountId account, LookupReport* report);
   // Starts a sequence with the longest prefix the cache has and a promise of the rest.
-  // Preconditions: at least one token; max_tokens, chunk and max_rollback up to kMaxSequenceTokens;
+  // Preconditions: max_tokens, chunk and max_rollback up to kMaxSequenceTokens;
   // an account and a level that exist.
   Admission Admit(const Prompt& prompt, const AdmitOptions& options);
 
