@@ -43,7 +43,7 @@ struct GenerationOptions {
   bool skip_special_tokens = true;
   bool return_tokens_as_token_ids = false;  // logprobs name tokens "token_id:123"
   std::optional<std::uint32_t> top_logprobs;
-  std::string cache_salt;                // prefixes are shared under the same salt only
+  std::string cache_salt;  // prefixes are shared under the same salt only
   bool stream = false;
   bool include_usage = false;  // a last chunk with the usage
 };
