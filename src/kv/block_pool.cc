@@ -214,6 +214,7 @@ void BlockPool::EndPin(AccountId account, std::uint32_t group) {
 }
 
 void BlockPool::GiveTo(Block& block, AccountId account) {
+  if (block.account == account) return;
   Recount(block, block.state, BlockState::kFree);
   block.account = account;
   Recount(block, BlockState::kFree, block.state);
@@ -227,14 +228,14 @@ std::uint64_t BlockPool::promised_bytes() const {
 
 // Nothing is counted for free blocks: they are nobody's.
 void BlockPool::Recount(const Block& block, BlockState from, BlockState to) {
-  const std::uint64_t bytes = groups_[block.group].block_bytes;
+  std::uint64_t& held = accounts_[IndexOf(block.account)].held_bytes;
   if (from != BlockState::kFree) {
     --counts_[CountIndex(block.account, block.group, from)];
-    accounts_[IndexOf(block.account)].held_bytes -= bytes;
+    held -= groups_[block.group].block_bytes;
   }
   if (to != BlockState::kFree) {
     ++counts_[CountIndex(block.account, block.group, to)];
-    accounts_[IndexOf(block.account)].held_bytes += bytes;
+    held += groups_[block.group].block_bytes;
   }
 }
 

@@ -33,6 +33,7 @@ struct WorldOptions {
   bool has_limits = true;         // accounts with floors and ceilings
   bool is_roomy = false;          // nothing is ever replaced: hits must be exact
   std::uint32_t check_every = 1;  // operations between full checks
+  bool is_checked = true;         // false: only performs the operations, for a benchmark
   PrefixHasher hasher = NextHash;
   std::uint32_t scopes = 3;         // at least 3: plain, a salt, an adapter; more: salts
   std::uint64_t ceiling_bytes = 0;  // of the account that has one; 0: a third of the memory
