@@ -50,7 +50,8 @@ build: ## build the program: build/release/bin/ashlar
 .PHONY: serve
 serve: build ## serve the OpenAI-compatible API on HOST=127.0.0.1 PORT=8080
 	$(model_path)
-	exec $(program) serve --model "$$model" --host $(HOST) --port $(PORT) $(ARGS)
+	exec $(program) serve --model "$$model" $(if $(filter --host%,$(ARGS)),,--host $(HOST)) \
+	  $(if $(filter --port%,$(ARGS)),,--port $(PORT)) $(ARGS)
 
 .PHONY: run
 run: build ## answer PROMPT="..." on the terminal; ARGS=--chat chats

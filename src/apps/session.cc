@@ -74,9 +74,15 @@ Status Session::Load(const EngineSetup& setup) {
       "threads, isa {}, "
       "{:.2f} s",
       setup.model_path, FormatByteSize(model_->weights().bytes()),
-      FormatByteSize(info.kv_bytes_reserved), info.kv_bytes_reserved / info.kv_bytes_per_token,
+      FormatByteSize(info.kv_bytes_reserved),
+      info.kv_bytes_reserved / (info.kv_bytes_per_token * info.block_tokens) * info.block_tokens,
       info.kv_codec, info.block_tokens, FormatByteSize(engine_->workspace_bytes()), setup.threads,
       kernels::NameOf(setup.isa), static_cast<double>(clock_.NowNs() - start_ns) * 1e-9);
+  if (setup.engine.max_context == 0 && info.max_context < model_->config().context) {
+    ASHLAR_LOG_WARNING(
+        "--kv-memory holds {} tokens of one request, less than the {} of the model's context",
+        info.max_context, model_->config().context);
+  }
   return {};
 }
 

@@ -19,20 +19,31 @@ ServiceStats EngineRunner::stats() const {
   return stats;
 }
 
-Result<RequestId> EngineRunner::Submit(GenerationRequest request, std::shared_ptr<EventSink> sink) {
-  ASHLAR_TRY(engine_->Check(request));
+Result<std::vector<RequestId>> EngineRunner::SubmitAll(std::vector<Submission> submissions) {
+  for (const Submission& one : submissions) ASHLAR_TRY(engine_->Check(one.request));
   const std::lock_guard lock(mutex_);
   if (is_stopping_) return MakeError(ErrorCode::kUnavailable, "the engine is shutting down");
-  const std::size_t waiting = stats_.waiting + submissions_.size();
-  if (waiting >= max_waiting_) {
-    return MakeError(
-        ErrorCode::kResourceExhausted,
-        "{} requests are waiting already, the most this server queues; try again later", waiting);
+  if (submissions.size() > 1 && submissions.size() > max_waiting_) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "the request has {} sequences, more than the {} that this server queues; ask "
+                     "for fewer at a time",
+                     submissions.size(), max_waiting_);
   }
-  const RequestId id(next_id_++);
-  submissions_.push_back({id, std::move(request), std::move(sink), clock_.NowNs()});
+  const std::size_t waiting = stats_.waiting + submissions_.size();
+  if (waiting + submissions.size() > max_waiting_) {
+    return MakeError(ErrorCode::kResourceExhausted,
+                     "{} sequences are waiting already and {} more are asked for; this server "
+                     "queues {}; try again later",
+                     waiting, submissions.size(), max_waiting_);
+  }
+  std::vector<RequestId> ids;
+  ids.reserve(submissions.size());
+  for (Submission& one : submissions) {
+    ids.emplace_back(next_id_++);
+    submissions_.push_back({ids.back(), std::move(one), clock_.NowNs()});
+  }
   changed_.notify_one();
-  return id;
+  return ids;
 }
 
 void EngineRunner::Cancel(RequestId id) {
@@ -51,7 +62,7 @@ void EngineRunner::Stop() {
 }
 
 void EngineRunner::Loop() {
-  std::vector<Submission> submissions;
+  std::vector<Queued> submissions;
   std::vector<RequestId> cancellations;
   bool is_stopping = false;
   while (!is_stopping) {
@@ -67,8 +78,9 @@ void EngineRunner::Loop() {
       cancellations.swap(cancellations_);
       stats_.waiting += submissions.size();  // until the next step has sorted them in
     }
-    for (Submission& one : submissions) {
-      engine_->Submit(one.id, std::move(one.request), std::move(one.sink), one.submitted_ns);
+    for (Queued& one : submissions) {
+      engine_->Submit(one.id, std::move(one.submission.request), std::move(one.submission.sink),
+                      one.submitted_ns);
     }
     for (const RequestId id : cancellations) engine_->Cancel(id);
     submissions.clear();

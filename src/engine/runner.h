@@ -16,25 +16,24 @@ namespace ashlar::engine {
 
 class EngineRunner final : public Service {
  public:
-  // `clock` must outlive the runner. max_waiting: requests submitted and not yet running; one more
-  // is refused with kResourceExhausted.
+  // `clock` must outlive the runner. max_waiting: sequences submitted and not yet running; more are
+  // refused with kResourceExhausted.
   EngineRunner(std::unique_ptr<Engine> engine, const Clock& clock, std::size_t max_waiting);
   // Cancels what is left and joins the thread.
   ~EngineRunner() override;
 
   const ServiceInfo& info() const override { return engine_->info(); }
   ServiceStats stats() const override;
-  Result<RequestId> Submit(GenerationRequest request, std::shared_ptr<EventSink> sink) override;
+  Result<std::vector<RequestId>> SubmitAll(std::vector<Submission> submissions) override;
   void Cancel(RequestId id) override;
 
   // Refuses new requests, cancels the running ones and joins. Idempotent.
   void Stop();
 
  private:
-  struct Submission {
+  struct Queued {
     RequestId id;
-    GenerationRequest request;
-    std::shared_ptr<EventSink> sink;
+    Submission submission;
     std::int64_t submitted_ns;
   };
 
@@ -46,7 +45,7 @@ class EngineRunner final : public Service {
 
   mutable std::mutex mutex_;  // guards all below
   std::condition_variable changed_;
-  std::vector<Submission> submissions_;
+  std::vector<Queued> submissions_;
   std::vector<RequestId> cancellations_;
   ServiceStats stats_;
   std::uint64_t next_id_ = 1;

@@ -91,6 +91,28 @@ TEST(EngineRunner, AFullQueueRefuses) {
   EXPECT_EQ(refused.error().code, ErrorCode::kResourceExhausted);
 }
 
+TEST(EngineRunner, TakesAllSequencesOfARequestOrNone) {
+  TinyEngine tiny;
+  EngineRunner runner(tiny.Take(), tiny.clock(), /*max_waiting=*/4);
+  const auto submissions = [](std::size_t count) {
+    std::vector<Submission> all;
+    for (std::size_t i = 0; i < count; ++i) {
+      all.push_back({.request = Request(i, 5), .sink = std::make_shared<WaitableSink>()});
+    }
+    return all;
+  };
+  const auto never = runner.SubmitAll(submissions(5));
+  ASSERT_FALSE(never.ok());
+  EXPECT_EQ(never.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_NE(never.error().message.find("5 sequences"), std::string::npos);
+  std::vector<Submission> four = submissions(4);
+  const auto last = std::static_pointer_cast<WaitableSink>(four.back().sink);
+  const auto ids = runner.SubmitAll(std::move(four));
+  ASSERT_TRUE(ids.ok()) << ids.error().message;
+  EXPECT_EQ(ids->size(), 4u);
+  EXPECT_EQ(last->Wait(), FinishReason::kLength);
+}
+
 TEST(EngineRunner, InvalidRequestsAreRefusedAtOnce) {
   TinyEngine tiny;
   EngineRunner runner(tiny.Take(), tiny.clock(), 10);

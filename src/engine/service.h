@@ -94,6 +94,11 @@ struct ServiceStats {
   std::uint64_t kv_bytes_cached = 0;  // idle: kept for requests to come, given up when needed
 };
 
+struct Submission {
+  GenerationRequest request;
+  std::shared_ptr<EventSink> sink;
+};
+
 // Implementations may be called from any thread.
 class Service {
  public:
@@ -102,11 +107,18 @@ class Service {
   virtual const ServiceInfo& info() const = 0;
   virtual ServiceStats stats() const = 0;
 
-  // Queues the request. Errors, at once and with the arithmetic in the message: kInvalidArgument
-  // (empty prompt, token out of range, bad sampling field, more tokens than the context or the KV
-  // budget can ever hold), kResourceExhausted (the queue is full), kUnavailable (shutting down).
-  // After an error the sink is never called.
-  virtual Result<RequestId> Submit(GenerationRequest request, std::shared_ptr<EventSink> sink) = 0;
+  // Queues all or, after an error, none: then no sink is ever called. Errors, at once and with the
+  // arithmetic in the message: kInvalidArgument (empty prompt, token out of range, bad sampling
+  // field, more tokens than the context or the KV budget can ever hold, more sequences than the
+  // queue takes), kResourceExhausted (the queue is full now), kUnavailable (shutting down).
+  virtual Result<std::vector<RequestId>> SubmitAll(std::vector<Submission> submissions) = 0;
+
+  Result<RequestId> Submit(GenerationRequest request, std::shared_ptr<EventSink> sink) {
+    std::vector<Submission> one;
+    one.push_back({.request = std::move(request), .sink = std::move(sink)});
+    ASHLAR_ASSIGN(const std::vector<RequestId> ids, SubmitAll(std::move(one)));
+    return ids[0];
+  }
 
   // Ends the request within one step, OnFinish(kCancelled) included. No effect once it has
   // finished.

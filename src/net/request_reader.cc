@@ -14,6 +14,7 @@ namespace ashlar::net {
 namespace http = boost::beast::http;
 using boost::beast::iequals;
 
+constexpr std::size_t kLastChunkBytes = 5;  // "0\r\n\r\n"
 // The longest chunk-size line, extensions included, and the longest trailer.
 constexpr std::size_t kMaxChunkHeadBytes = 8 * 1024;
 
@@ -45,6 +46,11 @@ RequestReader::Progress RequestReader::Feed(std::string_view bytes, std::size_t&
   while (!parser_->is_done()) {
     const std::string_view rest = bytes.substr(consumed);
     const bool was_in_head = !parser_->is_header_done();
+    // Beast 1.81 asserts that the last chunk comes in pieces of five bytes or more. At least five
+    // are to come wherever a chunked body is: "0\r\n\r\n" ends it.
+    if (!was_in_head && parser_->chunked() && rest.size() < kLastChunkBytes) {
+      return Progress::kNeedsMore;
+    }
     const std::size_t body_before = body_bytes();
     boost::beast::error_code error;
     const std::size_t taken = parser_->put(boost::asio::buffer(rest.data(), rest.size()), error);

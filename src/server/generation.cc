@@ -109,20 +109,24 @@ void Generation::Start() {
       generation->Cancel();
     }
   });
-  for (std::size_t i = 0; i < sequences_.size() && !is_over_; ++i) {
-    const Result<RequestId> submitted =
-        environment_.service->Submit(RequestFor(i), std::make_shared<Sink>(shared_from_this(), i));
-    if (!submitted.ok()) {
-      FailAnswer(ApiErrorFrom(submitted.error()));
-      return;
-    }
-    {
-      const std::lock_guard lock(mutex_);
-      submitted_.push_back(*submitted);
-    }
-    if (is_over_) {  // Cancel may have come before the id was known
-      environment_.service->Cancel(*submitted);
-    }
+  std::vector<engine::Submission> submissions;
+  submissions.reserve(sequences_.size());
+  for (std::size_t i = 0; i < sequences_.size(); ++i) {
+    submissions.push_back(
+        {.request = RequestFor(i), .sink = std::make_shared<Sink>(shared_from_this(), i)});
+  }
+  Result<std::vector<RequestId>> submitted =
+      environment_.service->SubmitAll(std::move(submissions));
+  if (!submitted.ok()) {
+    FailAnswer(ApiErrorFrom(submitted.error()));
+    return;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    submitted_ = *std::move(submitted);
+  }
+  if (is_over_) {  // Cancel may have come before the ids were known
+    CancelSequences();
   }
   if (is_over_) {
     return;

@@ -112,6 +112,11 @@ void ReadStreaming(FieldReader& fields, GenerationOptions& out) {
 
 // The message must not repeat the salt: it is a secret.
 void ReadCacheSalt(FieldReader& fields, const RequestLimits& limits, GenerationOptions& out) {
+  const Json* const salt = fields.Find("cache_salt");
+  if (salt != nullptr && !salt->is_string()) {
+    fields.Fail("cache_salt", fmt::format("must be a string, not of type {}", salt->type_name()));
+    return;
+  }
   fields.String("cache_salt", out.cache_salt);
   if (out.cache_salt.size() > limits.max_cache_salt_bytes) {
     fields.Fail("cache_salt", fmt::format("has {} bytes; at most {} are allowed",

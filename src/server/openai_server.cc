@@ -219,12 +219,14 @@ std::optional<ApiError> OpenAiServer::CheckLength(std::size_t prompt_tokens,
   if (prompt_tokens <= max_context && wanted <= max_context - prompt_tokens) {
     return std::nullopt;
   }
-  return ApiError{.message = fmt::format(
-                      "this model's maximum context length is {} tokens, but the request needs {}: "
-                      "{} of '{}' and {} of completion; shorten one of them",
-                      max_context, prompt_tokens + wanted, prompt_tokens, param, wanted),
-                  .param = std::string(param),
-                  .code = "context_length_exceeded"};
+  return ApiError{
+      .message = fmt::format(
+          "the maximum context length here is {} tokens (the model's, or what --kv-memory "
+          "holds), but the request needs {}: {} of '{}' and {} of completion; shorten "
+          "one of them",
+          max_context, prompt_tokens + wanted, prompt_tokens, param, wanted),
+      .param = std::string(param),
+      .code = "context_length_exceeded"};
 }
 
 // What a generation is planned from; `prompts` lack max_tokens.

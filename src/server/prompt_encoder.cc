@@ -22,12 +22,13 @@ std::optional<ApiError> PromptEncoder::CheckTextSize(std::string_view text,
   if (at_least <= max_tokens_) {
     return std::nullopt;
   }
-  return ApiError{.message = fmt::format(
-                      "this model's maximum context length is {} tokens, but the {} bytes of "
-                      "'{}' have at least {}; shorten it",
-                      max_tokens_, text.size(), param, at_least),
-                  .param = std::string(param),
-                  .code = "context_length_exceeded"};
+  return ApiError{
+      .message = fmt::format(
+          "the maximum context length here is {} tokens (the model's, or what --kv-memory "
+          "holds), but the {} bytes of '{}' have at least {}; shorten it",
+          max_tokens_, text.size(), param, at_least),
+      .param = std::string(param),
+      .code = "context_length_exceeded"};
 }
 
 std::vector<TokenId> PromptEncoder::EncodeText(std::string_view text,

@@ -81,12 +81,13 @@ class GreedyAware final : public engine::Service {
   explicit GreedyAware(ScriptedService& service) : service_(service) {}
   const engine::ServiceInfo& info() const override { return service_.info(); }
   engine::ServiceStats stats() const override { return service_.stats(); }
-  Result<RequestId> Submit(engine::GenerationRequest request,
-                           std::shared_ptr<engine::EventSink> sink) override {
-    if (request.sampling.temperature == 0) {
-      request.sampling.seed = 0;
+  Result<std::vector<RequestId>> SubmitAll(std::vector<engine::Submission> submissions) override {
+    for (engine::Submission& one : submissions) {
+      if (one.request.sampling.temperature == 0) {
+        one.request.sampling.seed = 0;
+      }
     }
-    return service_.Submit(std::move(request), std::move(sink));
+    return service_.SubmitAll(std::move(submissions));
   }
   void Cancel(RequestId id) override { service_.Cancel(id); }
 

@@ -49,23 +49,28 @@ engine::ServiceStats ScriptedService::stats() const {
   return {.running = live(), .waiting = 0, .kv_bytes_used = 0};
 }
 
-Result<RequestId> ScriptedService::Submit(engine::GenerationRequest request,
-                                          std::shared_ptr<engine::EventSink> sink) {
+Result<std::vector<RequestId>> ScriptedService::SubmitAll(
+    std::vector<engine::Submission> submissions) {
   const std::lock_guard lock(mutex_);
   if (submit_error_.has_value()) {
-    if (submits_before_error_ == 0) {
-      return *submit_error_;
+    return *submit_error_;
+  }
+  for (const engine::Submission& one : submissions) {
+    const engine::GenerationRequest& request = one.request;
+    if (request.prompt.empty() || request.prompt.size() + request.max_tokens > info_.max_context) {
+      return MakeError(ErrorCode::kInvalidArgument, "prompt {} + max_tokens {} over {}",
+                       request.prompt.size(), request.max_tokens, info_.max_context);
     }
-    --submits_before_error_;
   }
-  if (request.prompt.empty() || request.prompt.size() + request.max_tokens > info_.max_context) {
-    return MakeError(ErrorCode::kInvalidArgument, "prompt {} + max_tokens {} over {}",
-                     request.prompt.size(), request.max_tokens, info_.max_context);
+  std::vector<RequestId> ids;
+  ids.reserve(submissions.size());
+  for (engine::Submission& one : submissions) {
+    ids.emplace_back(next_id_++);
+    requests_.push_back(one.request);
+    live_.push_back(
+        std::make_shared<Live>(ids.back(), std::move(one.request), std::move(one.sink)));
   }
-  const RequestId id(next_id_++);
-  requests_.push_back(request);
-  live_.push_back(std::make_shared<Live>(id, std::move(request), std::move(sink)));
-  return id;
+  return ids;
 }
 
 void ScriptedService::Cancel(RequestId id) {
@@ -139,10 +144,9 @@ bool ScriptedService::StepOne(Live& live, const std::string& running_error) {
   return false;
 }
 
-void ScriptedService::FailSubmits(Error error, std::size_t accepted) {
+void ScriptedService::FailSubmits(Error error) {
   const std::lock_guard lock(mutex_);
   submit_error_ = std::move(error);
-  submits_before_error_ = accepted;
 }
 
 void ScriptedService::FailRunning(std::string message) {

@@ -33,8 +33,7 @@ class ScriptedService final : public engine::Service {
 
   const engine::ServiceInfo& info() const override { return info_; }
   engine::ServiceStats stats() const override;
-  Result<RequestId> Submit(engine::GenerationRequest request,
-                           std::shared_ptr<engine::EventSink> sink) override;
+  Result<std::vector<RequestId>> SubmitAll(std::vector<engine::Submission> submissions) override;
   void Cancel(RequestId id) override;
 
   // One token for every live request, in order of arrival; those cancelled finish. False when none
@@ -45,8 +44,8 @@ class ScriptedService final : public engine::Service {
     }
   }
 
-  // The next submits fail, after `accepted` more that do not.
-  void FailSubmits(Error error, std::size_t accepted = 0);
+  // The next submits fail.
+  void FailSubmits(Error error);
   // Live requests finish with this error at the next step.
   void FailRunning(std::string message);
 
@@ -74,7 +73,7 @@ class ScriptedService final : public engine::Service {
   std::uint64_t next_id_ = 1;
   std::size_t cancel_calls_ = 0;
   std::optional<Error> submit_error_;
-  std::size_t submits_before_error_ = 0;
+
   std::string running_error_;
 };
 
