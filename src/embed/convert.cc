@@ -168,6 +168,11 @@ Expected<kv::AdmitOptions> ToKv(const AdmitOptions& options) {
                 options.retention.level, options.retention.ttl_ns, kv::kRetentionLevels - 1,
                 kMaxTtlNs);
   }
+  if (IsBeyond(options.reuse, Reuse::kOff) || IsBeyond(options.on_pending, OnPending::kCompute)) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "reuse {} and on_pending {}; they must be values of their enumerations",
+                static_cast<int>(options.reuse), static_cast<int>(options.on_pending));
+  }
   return kv::AdmitOptions{
       .max_tokens = options.max_tokens,
       .chunk = options.chunk,

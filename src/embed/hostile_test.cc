@@ -85,6 +85,29 @@ TEST(HostileTest, AdmitRefusesAbsurdOptions) {
   cache.CheckInvariants();
 }
 
+TEST(HostileTest, ValuesOutsideTheirEnumerationAreRefused) {
+  Cache cache = MakeSmallCache();
+  const std::vector<TokenId> prompt = {1, 2, 3};
+  for (const AdmitOptions& options :
+       {AdmitOptions{.max_tokens = 8, .reuse = static_cast<Reuse>(9)},
+        AdmitOptions{.max_tokens = 8, .on_pending = static_cast<OnPending>(9)}}) {
+    const auto admission = cache.Admit(TestScope(), prompt, options);
+    ASSERT_FALSE(admission);
+    EXPECT_EQ(admission.error().code, ErrorCode::kInvalidArgument);
+  }
+  Layout layout;
+  layout.groups = {{.name = "g",
+                    .lanes = LanesOf(LayerRange{.first = 0, .count = 1}, 1),
+                    .key_dim = 8,
+                    .value_dim = 8,
+                    .granularity = static_cast<Granularity>(9)}};
+  EXPECT_FALSE(Cache::Create(layout, {.memory_bytes = 1 << 20}));
+  // Layers that would wrap around.
+  layout.groups[0].granularity = Granularity::kToken;
+  layout.groups[0].lanes = LanesOf(LayerRange{.first = ~0u, .count = 2}, 1);
+  EXPECT_FALSE(Cache::Create(layout, {.memory_bytes = 1 << 20}));
+}
+
 TEST(HostileTest, TheLargestOptionsThatAreAllowedWork) {
   Cache cache = MakeCache(HybridLayout(), {.memory_bytes = 1 << 20});
   Sequence sequence = Start(cache, Numbers(1, 20),

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -37,6 +38,11 @@ Expected<kv::LaneGroupSpec> ToSpec(const LaneGroup& group) {
     return Fail(ErrorCode::kInvalidArgument,
                 "KV layout: group '{}': element types {} and {}; they must be kF32, kF16 or kBF16",
                 group.name, static_cast<int>(group.key_type), static_cast<int>(group.value_type));
+  }
+  if (group.granularity != Granularity::kToken && group.granularity != Granularity::kBlock) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "KV layout: group '{}': granularity {}; it must be kToken or kBlock", group.name,
+                static_cast<int>(group.granularity));
   }
   kv::LaneGroupSpec spec{.name = group.name,
                          .key_dim = group.key_dim,
@@ -87,7 +93,9 @@ std::vector<Lane> LanesOf(LayerRange layers, std::uint32_t kv_heads, std::uint32
   const std::uint64_t count = std::min<std::uint64_t>(layers.count, kMaxLanes + 1);
   std::vector<std::uint32_t> numbers(count);
   for (std::uint64_t i = 0; i < count; ++i) {
-    numbers[i] = static_cast<std::uint32_t>(layers.first + i * step);
+    // Beyond the last number all are the last, which Cache::Create refuses as a lane given twice.
+    numbers[i] = static_cast<std::uint32_t>(std::min<std::uint64_t>(
+        layers.first + i * step, std::numeric_limits<std::uint32_t>::max()));
   }
   return LanesOf(numbers, kv_heads, model);
 }
