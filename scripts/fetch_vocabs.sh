@@ -26,22 +26,16 @@ are_vocabularies() { (cd "$1" 2>/dev/null && sha256sum --check --status 2>/dev/n
 
 is_archive() { echo "$archive_sha256  $1" | sha256sum --check --status 2>/dev/null; }
 
-# Prints the package's address as pip's index tells it. Downloads nothing.
-archive_url() {
-  "$system_python" -m pip index versions "$package" -vv 2>&1 </dev/null |
-    sed -n "s|^ *Found link \\([^ #]*/$archive_name\\)[ #].*|\\1|p" | head -n 1
-}
-
 # Fetches the rest of the archive to $1.
 fetch_archive() {
   local url certificates
   # An earlier run's part that is complete and still wrong cannot be continued.
-  [[ "$(stat -c %s "$1" 2>/dev/null || echo 0)" -lt "$archive_bytes" ]] || rm -f "$1"
+  [[ "$(size_of "$1")" -lt "$archive_bytes" ]] || rm -f "$1"
   local options=(--fail --location --continue-at - --netrc-optional --connect-timeout 30 --retry 5
     --speed-limit 1024 --speed-time 60 --silent --show-error --output "$1")
-  url="$(archive_url)" || true
+  url="$(index_url "$package" "$archive_name")" || true
   [[ -n "$url" ]] || return 1
-  certificates="$("$system_python" -m pip config get global.cert 2>/dev/null </dev/null)" || true
+  certificates="$(pip_certificates)"
   [[ -z "$certificates" ]] || options+=(--cacert "$certificates")
   curl "${options[@]}" "$url" >&2 </dev/null
 }
