@@ -96,6 +96,7 @@ TEST(EngineRunner, TakesAllSequencesOfARequestOrNone) {
   EngineRunner runner(tiny.Take(), tiny.clock(), /*max_waiting=*/4);
   const auto submissions = [](std::size_t count) {
     std::vector<Submission> all;
+    all.reserve(count);
     for (std::size_t i = 0; i < count; ++i) {
       all.push_back({.request = Request(i, 5), .sink = std::make_shared<WaitableSink>()});
     }
