@@ -131,7 +131,7 @@ std::optional<BlockId> BlockPool::TakePromised(AccountId account, std::uint32_t 
       .pins = 1, .owner_pins = 1, .account = account, .group = static_cast<std::uint16_t>(group)};
   Recount(block, BlockState::kFree, BlockState::kOpen);
   block.state = BlockState::kOpen;
-  StartPin(account, group);
+  StartPin(group);
   return id;
 }
 
@@ -142,7 +142,7 @@ bool BlockPool::PinNeedsPromise(BlockId id, AccountId account) const {
 
 void BlockPool::Pin(BlockId id, AccountId account) {
   Block& block = blocks_[id.value()];
-  if (PinNeedsPromise(id, account)) StartPin(account, block.group);
+  if (PinNeedsPromise(id, account)) StartPin(block.group);
   ++block.pins;
   if (block.account == account) ++block.owner_pins;
 }
@@ -186,7 +186,7 @@ void BlockPool::Revive(BlockId id, AccountId account) {
   block.pins = block.owner_pins = 1;
   Recount(block, BlockState::kIdle, BlockState::kShared);
   block.state = BlockState::kShared;
-  StartPin(account, block.group);
+  StartPin(block.group);
 }
 
 void BlockPool::Free(BlockId id) {
@@ -201,8 +201,7 @@ void BlockPool::Free(BlockId id) {
 }
 
 // A promise becomes a pin that is paid for: what is live stays.
-void BlockPool::StartPin(AccountId account, std::uint32_t group) {
-  (void)account;
+void BlockPool::StartPin(std::uint32_t group) {
   ASHLAR_CHECK(groups_[group].promised > 0, "a pin in group {} that nobody promised", group);
   --groups_[group].promised;
   ++groups_[group].pinned;

@@ -200,7 +200,7 @@ class BlockPool {
   }
   void Recount(const Block& block, BlockState from, BlockState to);
   void AddLive(AccountId id, std::uint32_t group, std::int64_t blocks);
-  void StartPin(AccountId account, std::uint32_t group);
+  void StartPin(std::uint32_t group);
   void EndPin(AccountId account, std::uint32_t group);
   void GiveTo(Block& block, AccountId account);
   std::size_t IndexOf(AccountId account) const {

@@ -176,7 +176,6 @@ bool BlockStore::FreePage(std::uint32_t group_index) {
     places_[id] = {.page = to, .slot = to_slot};
     owners_[SlotIndex(to, to_slot)] = id;
     ++moves_;
-    moved_bytes_ += group.block_bytes;
     --left;
   }
   pages_[from].taken = 0;

@@ -70,9 +70,8 @@ class BlockStore {
   // (free them first) or growing goes beyond max_memory_bytes.
   bool Resize(std::uint64_t memory_bytes);
 
-  // Blocks moved so far, and their bytes.
+  // Blocks moved so far.
   std::uint64_t moves() const { return moves_; }
-  std::uint64_t moved_bytes() const { return moved_bytes_; }
 
   std::uint64_t memory_bytes() const { return memory_bytes_; }
   std::uint64_t max_memory_bytes() const { return arena_.bytes(); }
@@ -155,7 +154,6 @@ class BlockStore {
   std::uint32_t first_free_id_ = kNil;
   std::uint32_t used_ids_ = 0;  // ids [used_ids_, max) were never taken
   std::uint64_t moves_ = 0;
-  std::uint64_t moved_bytes_ = 0;
   std::vector<Page> pages_;
   std::vector<Place> places_;          // by block id
   std::vector<std::uint32_t> owners_;  // by slot: block id; in a freed slot, the next freed slot

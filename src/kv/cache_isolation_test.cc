@@ -138,5 +138,36 @@ TEST(CacheIsolation, EqualHashesOfOtherScopesMiss) {
   }
 }
 
+// Scopes are cheap to make (a salt is a request's field): those of others fill the index, and not
+// at the expense of a floor.
+TEST(CacheIsolation, ManyScopesOfOthersLeaveAFloorAlone) {
+  const KvLayout layout = *KvLayout::Create(LayoutNamed("full"));
+  constexpr std::uint64_t kBlocks =
+      5000;  // more than scopes with a block each that the index holds
+  const std::uint64_t block_bytes = layout.group(0).block_bytes();
+  const ManualClock clock;
+  const auto cache =
+      *KvCache::Create(layout,
+                       {.memory_bytes = kBlocks * block_bytes,
+                        .accounts = {{.name = "guarded", .floor_bytes = 4 * block_bytes}}},
+                       clock);
+  const std::vector<TokenId> prompt(17, 5);
+  const auto store = [&](const std::string& salt, AccountId account) {
+    const Scope scope{.model_fingerprint = "m", .tenant_salt = salt};
+    const ScopeDigest digest = DigestOf(scope);
+    Admission admission =
+        cache->Admit({.scope = scope, .digest = digest, .tokens = prompt},
+                     {.max_tokens = prompt.size(), .chunk = 32, .account = account});
+    ASSERT_TRUE(admission.sequence->Prepare(16 - admission.sequence->size() % 16));
+    admission.sequence->Commit(std::span(prompt).first(16 - admission.sequence->size() % 16));
+  };
+  store("guarded", AccountId(1));
+  for (std::uint64_t i = 0; i < kBlocks; ++i) store(std::to_string(i), kCommonAccount);
+  EXPECT_GT(cache->counters().replaced_blocks, 0u);  // the index ran full
+  const Scope scope{.model_fingerprint = "m", .tenant_salt = "guarded"};
+  const ScopeDigest digest = DigestOf(scope);
+  EXPECT_EQ(cache->Probe({.scope = scope, .digest = digest, .tokens = prompt}).hit_tokens, 16u);
+}
+
 }  // namespace
 }  // namespace ashlar::kv

@@ -70,7 +70,9 @@ template <typename Insert>
 std::optional<NodeId> CacheCore::InsertNode(Insert insert) {
   std::optional<NodeId> node = insert();
   while (!node) {
-    const auto victim = replacer.FindVictim(std::nullopt, [](AccountId) { return true; });
+    // Not out of a floor: many scopes must not push a guarded account's blocks out.
+    const auto victim = replacer.FindVictim(
+        std::nullopt, [this](AccountId owner) { return pool.is_above_floor(owner); });
     if (!victim) return std::nullopt;
     Replace(victim->block);
     node = insert();
