@@ -19,6 +19,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/attention.h"
+#include "kernels/codec.h"
 #include "kernels/isa.h"
 #include "kernels/packed_matrix.h"
 
@@ -47,74 +49,6 @@ constexpr std::size_t MatmulScratchFloats(std::size_t k) {
   return 2 * kPanelRows * (k < kMatmulColumns ? k : kMatmulColumns);
 }
 
-// How K and V of a raw block are stored.
-enum class KvFormat : std::uint8_t { kF32, kF16, kBF16 };
-constexpr std::size_t BytesPerElement(KvFormat format) { return format == KvFormat::kF32 ? 4 : 2; }
-
-// One lane's tiles in a block:
-//   K tile [head_dim][block_tokens]  (transposed: tokens are SIMD lanes)
-//   V tile [block_tokens][head_dim]
-// block_tokens is a multiple of 16, at most kSegmentTokens, a power of two. head_dim is a multiple
-// of 8, at most kMaxHeadDim.
-inline constexpr std::size_t kMaxHeadDim = 512;
-
-// Writes the K and V vectors (f32 [head_dim]) of one token to slot `slot` of a lane's tiles,
-// rounded to nearest even.
-struct StoreKvArgs {
-  KvFormat format;
-  const float* k;
-  const float* v;
-  std::size_t head_dim;
-  std::size_t block_tokens;
-  std::size_t slot;
-  std::byte* k_tile;
-  std::byte* v_tile;
-};
-
-// Attention over one segment: the keys at absolute positions [s * kSegmentTokens, (s + 1) *
-// kSegmentTokens). Segment borders are part of the arithmetic: they never move with block size,
-// chunk or thread count. Softmax runs inside a segment; segments are merged in order of position.
-inline constexpr std::size_t kSegmentTokens = 256;
-
-// A partial result for one query row: max of the scaled logits, sum of exp(logit - max), and the
-// unnormalised output acc[head_dim] = sum of exp(logit - max) * V.
-struct AttendArgs {
-  KvFormat format;
-  std::size_t head_dim;
-  std::size_t block_tokens;
-  const std::byte* const* k_tiles;  // per block of the segment that holds a visible token, in order
-  const std::byte* const* v_tiles;
-  const float* q;  // [rows, head_dim], row stride q_stride; already multiplied by the scale
-  std::size_t q_stride;
-  std::size_t rows;
-  // [rows]: row r sees the first visible[r] tokens (1..256) of the segment.
-  const std::uint32_t* visible;
-  float* max;  // [rows]
-  float* sum;  // [rows]
-  float* acc;  // [rows, head_dim], row stride head_dim
-  // AttendScratchFloats(rows) floats, 64-byte aligned, private to the calling thread.
-  float* scratch;
-};
-// Chains. logit(r, t): acc = 0; for c in order acc = fma(q[r][c], k[c][t], acc). max over the
-// visible t that are not NaN, never -0. p(t) = Exp(logit - max). sum = Sum16(p(0 .. visible-1)).
-// acc[c]: 0, then for visible t in order acc = fma(p(t), v[t][c], acc). Slots that no row sees may
-// hold anything, also NaN.
-constexpr std::size_t AttendScratchFloats(std::size_t rows) { return rows * kSegmentTokens; }
-
-// Folds `from` into `into` (both as AttendArgs writes them; `from` holds later positions): m = max
-// of both; a = Exp(into.max - m), b = Exp(from.max - m); sum = sum * a + from.sum * b; acc
-// likewise; each multiply and add rounded on its own.
-struct MergeArgs {
-  std::size_t rows;
-  std::size_t head_dim;
-  float* max;
-  float* sum;
-  float* acc;
-  const float* from_max;
-  const float* from_sum;
-  const float* from_acc;
-};
-
 struct KernelSet {
   Isa isa;
 
@@ -139,7 +73,13 @@ struct KernelSet {
   // y[i] = x[i] * factor. y may be x.
   void (*scale)(const float* x, float factor, std::size_t n, float* y);
 
-  void (*store_kv)(const StoreKvArgs& args);
+  // x [n] times a Hadamard matrix (codec.h), in place.
+  void (*hadamard)(float* x, std::size_t n);
+
+  // False when a value is not finite once rounded; the slot is then written all the same.
+  bool (*store_kv)(const StoreKvArgs& args);
+  void (*encode)(const EncodeArgs& args);
+  void (*prepare)(const PrepareArgs& args);
   void (*attend)(const AttendArgs& args);
   void (*merge)(const MergeArgs& args);
 

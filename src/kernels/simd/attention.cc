@@ -1,147 +1,173 @@
 // Attention over one segment, a tile of query rows at a time: scores (lanes are tokens), softmax,
-// values (lanes are channels). In each of the two products a vector of K or V is loaded and
-// converted once for all rows of the tile, and every sum is one lane's own chain.
+// values (lanes are channels). In each of the two products a vector of K or V is loaded and taken
+// apart once for all rows of the tile, and every sum is one lane's own.
 #include "kernels/simd/targets.h"  // first: says which targets exist
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/simd/attention.cc"
-#include <cstring>
-
-#include "hwy/cache_control.h"
 #include "hwy/foreach_target.h"
 #include "kernels/simd/kernels-inl.h"
+#include "kernels/simd/latent_tiles-inl.h"
+#include "kernels/simd/raw_tiles-inl.h"
+#include "kernels/simd/unit_tiles-inl.h"
 #include "kernels/simd/vectors-inl.h"
 
 #if ASHLAR_SIMD_TARGET
-#include "base/half.h"
-
 HWY_BEFORE_NAMESPACE();
 namespace ashlar::kernels::HWY_NAMESPACE {
 namespace {
 
 constexpr std::size_t kTileRows = 6;
 
-// Vectors of K tokens or V channels beside `rows` rows: as many sums as the registers hold (24 of
-// 32, 12 of 16), and for one row still enough to hide the latency of a fused multiply-add.
-constexpr std::size_t TileVectors(std::size_t rows) {
-  if (HWY_TARGET == HWY_AVX2) return rows <= 3 ? 4 : 2;
-  return 4;
-}
+// The parts of AttendScratchFloats.
+struct Scratch {
+  float* logits;        // [rows of a tile, kSegmentTokens]; then probabilities
+  std::int8_t* digits;  // [rows of a tile, 2, kSegmentTokens]
+  float* scales;        // [2, kSegmentTokens]
+  float* channels;      // [4 * kMaxHeadDim]
 
-HWY_INLINE std::size_t Greatest(const std::uint32_t* visible, std::size_t rows) {
-  return *std::max_element(visible, visible + rows);
+  explicit Scratch(float* base)
+      : logits(base),
+        digits(reinterpret_cast<std::int8_t*>(logits + kTileRows * kSegmentTokens)),
+        scales(logits + kTileRows * (kSegmentTokens + 2 * kSegmentTokens / 4)),
+        channels(scales + 2 * kSegmentTokens) {}
+};
+
+std::size_t TileBytesOf(KvCodecKind kind, KvRole role, std::size_t dim, std::size_t block_tokens) {
+  return TileBytes({.kind = kind}, role, dim, block_tokens);
 }
 
 // --- Scores ---
 
-// Where the first element of vector `vector` of a segment's tokens lies in K; the next channel's
-// follows block_tokens elements later.
-HWY_INLINE const std::byte* KOf(const AttendArgs& args, std::size_t vector) {
-  const std::size_t token = vector * kLanes;
-  return args.k_tiles[token / args.block_tokens] +
-         token % args.block_tokens * BytesPerElement(args.format);
+// What is asked for while K is read: V of the same tokens.
+template <std::size_t kRows>
+ReadAhead AheadOfScores(const AttendArgs& args, bool is_first_reader) {
+  const std::size_t blocks = args.sealed / args.block_tokens;
+  const std::size_t skipped = args.begin / args.block_tokens;
+  if (!is_first_reader || args.is_latent || blocks == skipped) return {};
+  const std::size_t tokens = args.sealed - args.begin;
+  const std::size_t calls = InUnits(args.key_kind)
+                                ? tokens / kUnitTokens * ChannelUnits(args.head_dim) * kVectorsPer16
+                                : ScoreCalls<kRows>(tokens, args.head_dim);
+  return {args.v_tiles + skipped, blocks - skipped,
+          TileBytesOf(args.value_kind, KvRole::kValue, args.value_dim, args.block_tokens), calls};
 }
-// Where the rows of V of the same tokens begin.
-HWY_INLINE const std::byte* VOf(const AttendArgs& args, std::size_t vector) {
-  const std::size_t token = vector * kLanes;
-  return args.v_tiles[token / args.block_tokens] +
-         token % args.block_tokens * args.head_dim * BytesPerElement(args.format);
+
+// While V is read: K of the next segment.
+template <std::size_t kRows>
+ReadAhead AheadOfValues(const AttendArgs& args, bool is_first_reader) {
+  if (!is_first_reader || args.next_k_tiles == nullptr) return {};
+  const std::size_t tokens = args.sealed - args.begin;
+  const std::size_t calls = InUnits(args.value_kind)
+                                ? tokens / kUnitTokens * ChannelUnits(args.value_dim) *
+                                      (HWY_TARGET == HWY_AVX2 ? 2 * kVectorsPer16 : kVectorsPer16)
+                                : AccumulateCalls<kRows>(tokens, args.value_dim);
+  return {args.next_k_tiles, args.next_tiles,
+          TileBytesOf(args.key_kind, KvRole::kKey, args.head_dim, args.block_tokens), calls};
 }
 
-// Asks for memory ahead of its use, a channel's worth at a time: K of the tokens that come next, V
-// of these tokens. Tiles lie anywhere in memory, so the processor cannot guess.
-template <KvFormat kFormat, std::size_t kVectors>
-class ReadAhead {
- public:
-  // The vectors [vector, vector + kVectors) are being read; those below `end` will be.
-  ReadAhead(const AttendArgs& args, std::size_t vector, std::size_t end)
-      : k_step_(args.block_tokens * BytesPerElement(kFormat)) {
-    for (std::size_t v = 0; v < kVectors; ++v) {
-      const std::size_t next = vector + kVectors + v;
-      k_[v] = KOf(args, next < end ? next : vector + v);
-      v_[v] = VOf(args, vector + v);
-    }
-  }
-  HWY_INLINE void Channel() {
-    for (std::size_t v = 0; v < kVectors; ++v) {
-      hwy::Prefetch(k_[v]);
-      hwy::Prefetch(v_[v]);
-      k_[v] += k_step_;
-      v_[v] += kLanes * BytesPerElement(kFormat);
-    }
-  }
-
- private:
-  std::size_t k_step_;
-  const std::byte* k_[kVectors];
-  const std::byte* v_[kVectors];
-};
-
-// Logits of kRows rows from `row` on and the tokens of kVectors vectors from `vector` on, to
-// scratch.
-template <KvFormat kFormat, std::size_t kRows, std::size_t kVectors>
-void ScoreTile(const AttendArgs& args, std::size_t row, std::size_t vector, std::size_t end) {
-  const D d;
-  const std::byte* k[kVectors];
-  for (std::size_t v = 0; v < kVectors; ++v) k[v] = KOf(args, vector + v);
-  V sums[kRows][kVectors];
-  ASHLAR_UNROLL
-  for (std::size_t r = 0; r < kRows; ++r) {
-    ASHLAR_UNROLL
-    for (std::size_t v = 0; v < kVectors; ++v) sums[r][v] = hn::Zero(d);
-  }
-  const float* q = args.q + row * args.q_stride;
-  const std::size_t k_stride = args.block_tokens * BytesPerElement(kFormat);
-  ReadAhead<kFormat, kVectors> ahead(args, vector, end);
-  const bool is_first_reader = row == 0;  // later tiles of rows find K and V in the cache
-  for (std::size_t c = 0, offset = 0; c < args.head_dim; ++c, offset += k_stride) {
-    if (is_first_reader) ahead.Channel();
-    V kv[kVectors];
-    ASHLAR_UNROLL
-    for (std::size_t v = 0; v < kVectors; ++v) kv[v] = LoadKv<kFormat>(d, k[v] + offset);
-    ASHLAR_UNROLL
+template <std::size_t kRows>
+void ScoreKind(KvCodecKind kind, const ScoreRowsArgs& rows, const std::byte* prepared,
+               const Scratch& scratch, ReadAhead& ahead) {
+  const ScoreUnitsArgs units = {.rows = rows, .prepared = prepared};
+  const auto by_channel = [&]<KvCodecKind kKind>() HWY_ATTR {
     for (std::size_t r = 0; r < kRows; ++r) {
-      const V qr = hn::Set(d, q[r * args.q_stride + c]);
-      ASHLAR_UNROLL
-      for (std::size_t v = 0; v < kVectors; ++v) sums[r][v] = hn::MulAdd(qr, kv[v], sums[r][v]);
+      ScoreRowsArgs row = rows;
+      row.q += r * rows.q_stride;
+      row.logits += r * kSegmentTokens;
+      ScoreChannelScaled<kKind>(row, scratch.channels);
     }
-  }
-  float* logits = args.scratch + row * kSegmentTokens + vector * kLanes;
-  ASHLAR_UNROLL
-  for (std::size_t r = 0; r < kRows; ++r) {
-    ASHLAR_UNROLL
-    for (std::size_t v = 0; v < kVectors; ++v) {
-      hn::Store(sums[r][v], d, logits + r * kSegmentTokens + v * kLanes);
-    }
+  };
+  switch (kind) {
+    case KvCodecKind::kF32:
+      return ScoreRaw<KvCodecKind::kF32, kRows>(rows, ahead);
+    case KvCodecKind::kF16:
+      return ScoreRaw<KvCodecKind::kF16, kRows>(rows, ahead);
+    case KvCodecKind::kBF16:
+      return ScoreRaw<KvCodecKind::kBF16, kRows>(rows, ahead);
+    case KvCodecKind::kFp8:
+      return ScoreRaw<KvCodecKind::kFp8, kRows>(rows, ahead);
+    case KvCodecKind::kQ8:
+      return ScoreUnits<KvCodecKind::kQ8, kRows>(units, ahead);
+    case KvCodecKind::kQ6:
+      return ScoreUnits<KvCodecKind::kQ6, kRows>(units, ahead);
+    case KvCodecKind::kQ5:
+      return ScoreUnits<KvCodecKind::kQ5, kRows>(units, ahead);
+    case KvCodecKind::kQ4:
+      return ScoreUnits<KvCodecKind::kQ4, kRows>(units, ahead);
+    case KvCodecKind::kKc4:
+      return by_channel.template operator()<KvCodecKind::kKc4>();
+    case KvCodecKind::kKc2:
+      return by_channel.template operator()<KvCodecKind::kKc2>();
+    case KvCodecKind::kLm4:
+      return ScoreUnits<KvCodecKind::kLm4, kRows>(units, ahead);
+    case KvCodecKind::kLm3:
+      return ScoreUnits<KvCodecKind::kLm3, kRows>(units, ahead);
   }
 }
 
-template <KvFormat kFormat, std::size_t kRows>
-void ScoreRows(const AttendArgs& args, std::size_t row, std::size_t tokens) {
-  const std::size_t end = (tokens + kLanes - 1) / kLanes;
-  constexpr std::size_t kVectors = TileVectors(kRows);
-  std::size_t vector = 0;
-  for (; vector + kVectors <= end; vector += kVectors) {
-    ScoreTile<kFormat, kRows, kVectors>(args, row, vector, end);
+// Logits of rows [row, row + kRows) for all tokens that any of them sees.
+template <std::size_t kRows>
+void Score(const AttendArgs& args, std::size_t row, const Scratch& scratch) {
+  ScoreRowsArgs rows = {.q = args.q + row * args.q_stride,
+                        .q_stride = args.q_stride,
+                        .head_dim = args.head_dim,
+                        .block_tokens = args.block_tokens,
+                        .tiles = args.k_tiles,
+                        .begin = args.begin,
+                        .end = args.sealed,
+                        .logits = scratch.logits};
+  const std::byte* prepared = nullptr;
+  if (InUnits(args.key_kind) && !IsAsymmetric(args.key_kind)) {
+    prepared = args.prepared + row * PreparedLayout(args.key_kind, args.head_dim).row_bytes;
   }
-  if constexpr (kVectors > 2) {
-    for (; vector + 2 <= end; vector += 2) ScoreTile<kFormat, kRows, 2>(args, row, vector, end);
+  if (args.begin < args.sealed) {
+    ReadAhead ahead = AheadOfScores<kRows>(args, row == 0);
+    ScoreKind<kRows>(args.key_kind, rows, prepared, scratch, ahead);
   }
-  for (; vector < end; ++vector) ScoreTile<kFormat, kRows, 1>(args, row, vector, end);
+  if (args.own_k == nullptr) return;
+  rows.tiles = &args.own_k;
+  rows.begin = 0;
+  rows.end = *std::max_element(args.own_visible + row, args.own_visible + row + kRows);
+  rows.logits = scratch.logits + args.sealed;
+  ReadAhead none;
+  ScoreKind<kRows>(args.own_key_kind, rows, nullptr, scratch, none);
 }
 
 // --- Softmax ---
 
-// Turns a row's logits (in scratch) into exp(logit - max); writes max and sum.
-void SoftmaxRow(const AttendArgs& args, std::size_t row) {
+// softcap * tanh(x / softcap), as kernel contract says.
+HWY_INLINE V Capped(V x, V cap) {
   const D d;
-  float* p = args.scratch + row * kSegmentTokens;
-  const std::size_t visible = args.visible[row];
-  const auto seen = [&](std::size_t t) HWY_ATTR { return hn::FirstN(d, visible - t); };
-  const V lowest = hn::Set(d, -std::numeric_limits<float>::infinity());
+  const V one = hn::Set(d, 1.0f);
+  const V two = hn::Set(d, 2.0f);
+  const V e = ExpOf(hn::Mul(two, hn::Div(x, cap)));
+  return hn::Mul(cap, hn::Sub(one, hn::Div(two, hn::Add(e, one))));
+}
+
+// Turns a row's logits p[begin, end) into exp(logit - max), 0 before `first`; writes max and sum.
+void SoftmaxRow(const AttendArgs& args, std::size_t row, float* p) {
+  const D d;
+  const std::size_t end = args.sealed + (args.own_k == nullptr ? 0 : args.own_visible[row]);
+  const std::size_t first =
+      std::max<std::size_t>(args.begin, args.first == nullptr ? 0 : args.first[row]);
+  if (args.softcap > 0.0f) {
+    const V cap = hn::Set(d, args.softcap);
+    for (std::size_t t = args.begin; t < end; t += kLanes) {
+      hn::Store(Capped(hn::Load(d, p + t), cap), d, p + t);
+    }
+  }
+  if (args.logits != nullptr) {
+    std::copy(p + args.begin, p + end, args.logits + row * kSegmentTokens + args.begin);
+  }
+  const auto seen = [&](std::size_t t) HWY_ATTR {
+    const auto upper = hn::FirstN(d, end - t);
+    return first <= t ? upper : hn::AndNot(hn::FirstN(d, first - t), upper);
+  };
+  const V lowest = hn::Set(d, std::numeric_limits<float>::lowest());
 
   V max = lowest;
-  for (std::size_t t = 0; t < visible; t += kLanes) {
+  for (std::size_t t = args.begin; t < end; t += kLanes) {
     const V logit = hn::IfThenElse(seen(t), hn::Load(d, p + t), lowest);
     max = hn::IfThenElse(hn::Gt(logit, max), logit, max);  // NaN never wins
   }
@@ -152,14 +178,14 @@ void SoftmaxRow(const AttendArgs& args, std::size_t row) {
 
   V sums[kVectorsPer16];
   for (V& sum : sums) sum = hn::Zero(d);
-  for (std::size_t t = 0; t < visible; t += 16) {
+  for (std::size_t t = args.begin; t < end; t += 16) {
     ASHLAR_UNROLL
     for (std::size_t h = 0; h < kVectorsPer16; ++h) {
-      const std::size_t first = t + h * kLanes;
-      if (first >= visible) break;
-      V e = ExpOf(hn::Sub(hn::Load(d, p + first), max));
-      e = hn::IfThenElseZero(seen(first), e);  // sums of exponentials are not changed by + 0
-      hn::Store(e, d, p + first);
+      const std::size_t at = t + h * kLanes;
+      if (at >= end) break;
+      V e = ExpOf(hn::Sub(hn::Load(d, p + at), max));
+      e = hn::IfThenElseZero(seen(at), e);  // sums of exponentials are not changed by + 0
+      hn::Store(e, d, p + at);
       sums[h] = hn::Add(sums[h], e);
     }
   }
@@ -168,166 +194,121 @@ void SoftmaxRow(const AttendArgs& args, std::size_t row) {
 
 // --- Values ---
 
-// acc += p * V for kRows rows from `row` on, kVectors vectors of channels from `channel` on, and
-// tokens [begin, end), which all these rows see.
-template <KvFormat kFormat, std::size_t kRows, std::size_t kVectors, class DF>
-void AccumulateTile(const AttendArgs& args, DF d, std::size_t row, std::size_t channel,
-                    std::size_t begin, std::size_t end) {
-  using VF = hn::Vec<DF>;
-  constexpr std::size_t kWidth = hn::MaxLanes(DF());
-  constexpr std::size_t kBytes = BytesPerElement(kFormat);
-  float* acc = args.acc + row * args.head_dim + channel;
-  VF sums[kRows][kVectors];
-  ASHLAR_UNROLL
-  for (std::size_t r = 0; r < kRows; ++r) {
-    ASHLAR_UNROLL
-    for (std::size_t v = 0; v < kVectors; ++v) {
-      sums[r][v] = hn::LoadU(d, acc + r * args.head_dim + v * kWidth);
-    }
-  }
-  const std::size_t v_stride = args.head_dim * kBytes;
-  for (std::size_t t = begin; t < end;) {
-    const std::size_t slot = t % args.block_tokens;
-    const std::size_t block_end = std::min(end, t - slot + args.block_tokens);
-    const std::byte* v_row =
-        args.v_tiles[t / args.block_tokens] + slot * v_stride + channel * kBytes;
-    for (; t < block_end; ++t, v_row += v_stride) {
-      VF value[kVectors];
-      ASHLAR_UNROLL
-      for (std::size_t v = 0; v < kVectors; ++v) {
-        value[v] = LoadKv<kFormat>(d, v_row + v * kWidth * kBytes);
-      }
-      ASHLAR_UNROLL
-      for (std::size_t r = 0; r < kRows; ++r) {
-        const VF p = hn::Set(d, args.scratch[(row + r) * kSegmentTokens + t]);
-        ASHLAR_UNROLL
-        for (std::size_t v = 0; v < kVectors; ++v) {
-          sums[r][v] = hn::MulAdd(p, value[v], sums[r][v]);
-        }
-      }
-    }
-  }
-  ASHLAR_UNROLL
-  for (std::size_t r = 0; r < kRows; ++r) {
-    ASHLAR_UNROLL
-    for (std::size_t v = 0; v < kVectors; ++v) {
-      hn::StoreU(sums[r][v], d, acc + r * args.head_dim + v * kWidth);
-    }
+template <std::size_t kRows>
+void AccumulateKind(KvCodecKind kind, const AccumulateRowsArgs& rows, const Scratch& scratch,
+                    ReadAhead& ahead) {
+  const AccumulateUnitsArgs units = {
+      .rows = rows, .scales = scratch.scales, .digits = scratch.digits};
+  switch (kind) {
+    case KvCodecKind::kF32:
+      return AccumulateRaw<KvCodecKind::kF32, kRows>(rows, ahead);
+    case KvCodecKind::kF16:
+      return AccumulateRaw<KvCodecKind::kF16, kRows>(rows, ahead);
+    case KvCodecKind::kBF16:
+      return AccumulateRaw<KvCodecKind::kBF16, kRows>(rows, ahead);
+    case KvCodecKind::kFp8:
+      return AccumulateRaw<KvCodecKind::kFp8, kRows>(rows, ahead);
+    case KvCodecKind::kQ8:
+      return AccumulateUnits<KvCodecKind::kQ8, kRows>(units, ahead);
+    case KvCodecKind::kQ6:
+      return AccumulateUnits<KvCodecKind::kQ6, kRows>(units, ahead);
+    case KvCodecKind::kQ5:
+      return AccumulateUnits<KvCodecKind::kQ5, kRows>(units, ahead);
+    case KvCodecKind::kQ4:
+      return AccumulateUnits<KvCodecKind::kQ4, kRows>(units, ahead);
+    case KvCodecKind::kKc4:
+      return AccumulateUnits<KvCodecKind::kKc4, kRows>(units, ahead);
+    case KvCodecKind::kKc2:
+      return AccumulateUnits<KvCodecKind::kKc2, kRows>(units, ahead);
+    case KvCodecKind::kLm4:
+      return AccumulateUnits<KvCodecKind::kLm4, kRows>(units, ahead);
+    case KvCodecKind::kLm3:
+      return AccumulateUnits<KvCodecKind::kLm3, kRows>(units, ahead);
   }
 }
 
-template <KvFormat kFormat, std::size_t kRows>
-void AccumulateRows(const AttendArgs& args, std::size_t row, std::size_t begin, std::size_t end) {
-  if (begin == end) return;
-  const D d;
-  constexpr std::size_t kVectors = TileVectors(kRows);
-  std::size_t channel = 0;
-  for (; channel + kVectors * kLanes <= args.head_dim; channel += kVectors * kLanes) {
-    AccumulateTile<kFormat, kRows, kVectors>(args, d, row, channel, begin, end);
+// Own tokens [begin, end) of a raw block, which all these rows see.
+template <std::size_t kRows>
+void AccumulateOwn(const AttendArgs& args, AccumulateRowsArgs rows, std::size_t begin,
+                   std::size_t end) {
+  rows.tiles = &args.own_v;
+  rows.weights += args.sealed;
+  rows.begin = begin;
+  rows.end = end;
+  ReadAhead none;
+  switch (args.own_value_kind) {
+    case KvCodecKind::kF32:
+      return AccumulateRaw<KvCodecKind::kF32, kRows>(rows, none);
+    case KvCodecKind::kF16:
+      return AccumulateRaw<KvCodecKind::kF16, kRows>(rows, none);
+    default:
+      return AccumulateRaw<KvCodecKind::kBF16, kRows>(rows, none);
   }
-  for (; channel + kLanes <= args.head_dim; channel += kLanes) {
-    AccumulateTile<kFormat, kRows, 1>(args, d, row, channel, begin, end);
+}
+
+template <std::size_t kRows>
+void Accumulate(const AttendArgs& args, std::size_t row, const Scratch& scratch) {
+  AccumulateRowsArgs rows = {.weights = scratch.logits,
+                             .value_dim = args.value_dim,
+                             .block_tokens = args.block_tokens,
+                             .tiles = args.v_tiles,
+                             .begin = args.begin,
+                             .end = args.sealed,
+                             .acc = args.acc + row * args.value_dim};
+  std::fill(rows.acc, rows.acc + kRows * args.value_dim, 0.0f);
+  if (args.begin < args.sealed) {
+    ReadAhead ahead = AheadOfValues<kRows>(args, row == 0);
+    AccumulateKind<kRows>(args.value_kind, rows, scratch, ahead);
   }
-  if (channel < args.head_dim) {  // head_dim is a multiple of 8, a vector may be 16
-    AccumulateTile<kFormat, kRows, 1>(args, hn::CappedTag<float, 8>(), row, channel, begin, end);
+  if (args.own_k == nullptr) return;
+  // Together up to where all rows see, then each row alone: a token that a row does not see is
+  // never multiplied for it, not even by zero.
+  const std::uint32_t* const visible = args.own_visible + row;
+  const std::size_t common = *std::min_element(visible, visible + kRows);
+  AccumulateOwn<kRows>(args, rows, 0, common);
+  for (std::size_t r = 0; r < kRows; ++r) {
+    AccumulateRowsArgs one = rows;
+    one.weights += r * kSegmentTokens;
+    one.acc += r * args.value_dim;
+    AccumulateOwn<1>(args, one, common, visible[r]);
   }
 }
 
 // --- Tiles of rows ---
 
-template <KvFormat kFormat, std::size_t kRows>
+template <std::size_t kRows>
 void AttendTile(const AttendArgs& args, std::size_t row) {
-  const std::uint32_t* visible = args.visible + row;
-  ScoreRows<kFormat, kRows>(args, row, Greatest(visible, kRows));
-  for (std::size_t r = 0; r < kRows; ++r) SoftmaxRow(args, row + r);
-
-  float* acc = args.acc + row * args.head_dim;
-  std::fill(acc, acc + kRows * args.head_dim, 0.0f);
-  // Together up to where all rows see, then each row alone: a token that a row does not see is
-  // never multiplied for it, not even by zero.
-  const std::size_t common = *std::min_element(visible, visible + kRows);
-  AccumulateRows<kFormat, kRows>(args, row, 0, common);
+  const Scratch scratch(args.scratch);
+  Score<kRows>(args, row, scratch);
   for (std::size_t r = 0; r < kRows; ++r) {
-    AccumulateRows<kFormat, 1>(args, row + r, common, visible[r]);
+    SoftmaxRow(args, row + r, scratch.logits + r * kSegmentTokens);
+  }
+  if (args.is_latent) {
+    AccumulateLatent<kRows>(args, row, scratch.logits);
+  } else {
+    Accumulate<kRows>(args, row, scratch);
   }
 }
 
 // AttendTile<rows> for a number of rows known only now.
-template <KvFormat kFormat, std::size_t kRows = kTileRows>
+template <std::size_t kRows = kTileRows>
 HWY_INLINE void AttendTileOf(const AttendArgs& args, std::size_t row, std::size_t rows) {
   if constexpr (kRows > 1) {
-    if (rows < kRows) return AttendTileOf<kFormat, kRows - 1>(args, row, rows);
+    if (rows < kRows) return AttendTileOf<kRows - 1>(args, row, rows);
   }
-  AttendTile<kFormat, kRows>(args, row);
-}
-
-template <KvFormat kFormat>
-void AttendOf(const AttendArgs& args) {
-  std::size_t row = 0;
-  while (row < args.rows) {  // tiles of nearly equal size
-    const std::size_t tiles = (args.rows - row + kTileRows - 1) / kTileRows;
-    const std::size_t rows = (args.rows - row + tiles - 1) / tiles;
-    AttendTileOf<kFormat>(args, row, rows);
-    row += rows;
-  }
-}
-
-// --- Storing ---
-
-HWY_INLINE void RoundToHalves(KvFormat format, const float* values, std::size_t count,
-                              std::uint16_t* halves) {
-  const D d;
-  const hn::Rebind<std::uint16_t, D> d16;
-  alignas(64) std::uint16_t bits[16];
-  for (std::size_t c = 0; c < count; c += kLanes) {
-    const V v = LoadFirst(d, values + c, count - c);
-    if (format == KvFormat::kF16) {
-      const hn::Rebind<hwy::float16_t, D> df16;
-      hn::Store(hn::DemoteTo(df16, v), df16, reinterpret_cast<hwy::float16_t*>(bits));
-    } else {
-      const DU32 du;
-      const auto raw = hn::BitCast(du, v);
-      const auto odd = hn::And(hn::ShiftRight<16>(raw), hn::Set(du, 1));
-      const auto rounded = hn::ShiftRight<16>(hn::Add(raw, hn::Add(odd, hn::Set(du, 0x7FFF))));
-      const auto quiet = hn::Or(hn::ShiftRight<16>(raw), hn::Set(du, 0x40));
-      const auto is_nan = hn::RebindMask(du, hn::IsNaN(v));
-      const auto result = hn::IfThenElse(is_nan, quiet, rounded);
-      hn::Store(hn::DemoteTo(d16, hn::BitCast(DI32(), result)), d16, bits);
-    }
-    std::copy_n(bits, std::min(kLanes, count - c), halves + c);
-  }
+  AttendTile<kRows>(args, row);
 }
 
 }  // namespace
 
 void Attend(const AttendArgs& args) {
-  switch (args.format) {
-    case KvFormat::kF32:
-      return AttendOf<KvFormat::kF32>(args);
-    case KvFormat::kF16:
-      return AttendOf<KvFormat::kF16>(args);
-    case KvFormat::kBF16:
-      return AttendOf<KvFormat::kBF16>(args);
+  std::size_t row = 0;
+  while (row < args.rows) {  // tiles of nearly equal size
+    const std::size_t tiles = (args.rows - row + kTileRows - 1) / kTileRows;
+    const std::size_t rows = (args.rows - row + tiles - 1) / tiles;
+    AttendTileOf(args, row, rows);
+    row += rows;
   }
-}
-
-void StoreKv(const StoreKvArgs& args) {
-  if (args.format == KvFormat::kF32) {
-    const std::size_t bytes = sizeof(float);
-    for (std::size_t c = 0; c < args.head_dim; ++c) {
-      std::memcpy(args.k_tile + (c * args.block_tokens + args.slot) * bytes, args.k + c, bytes);
-    }
-    std::memcpy(args.v_tile + args.slot * args.head_dim * bytes, args.v, args.head_dim * bytes);
-    return;
-  }
-  const std::size_t bytes = sizeof(std::uint16_t);
-  std::uint16_t halves[kMaxHeadDim];
-  RoundToHalves(args.format, args.k, args.head_dim, halves);
-  for (std::size_t c = 0; c < args.head_dim; ++c) {
-    std::memcpy(args.k_tile + (c * args.block_tokens + args.slot) * bytes, halves + c, bytes);
-  }
-  RoundToHalves(args.format, args.v, args.head_dim, halves);
-  std::memcpy(args.v_tile + args.slot * args.head_dim * bytes, halves, args.head_dim * bytes);
 }
 
 }  // namespace ashlar::kernels::HWY_NAMESPACE

@@ -22,7 +22,11 @@ void SiluMul(const float* gate, const float* up, std::size_t n, float* out);
 void Add(float* x, const float* y, std::size_t n);
 void Scale(const float* x, float factor, std::size_t n, float* y);
 
-void StoreKv(const StoreKvArgs& args);
+void Hadamard(float* x, std::size_t n);
+
+bool StoreKv(const StoreKvArgs& args);
+void Encode(const EncodeArgs& args);
+void Prepare(const PrepareArgs& args);
 void Attend(const AttendArgs& args);
 void Merge(const MergeArgs& args);
 void Finish(const float* acc, const float* sum, std::size_t rows, std::size_t head_dim, float* out,

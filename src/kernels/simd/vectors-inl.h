@@ -66,12 +66,6 @@ template <class DF>
 HWY_INLINE hn::Vec<DF> LoadF32(DF d, const std::byte* p) {
   return hn::LoadU(d, reinterpret_cast<const float*>(p));
 }
-template <KvFormat kFormat, class DF>
-HWY_INLINE hn::Vec<DF> LoadKv(DF d, const std::byte* p) {
-  if constexpr (kFormat == KvFormat::kF32) return LoadF32(d, p);
-  if constexpr (kFormat == KvFormat::kF16) return LoadF16(d, p);
-  if constexpr (kFormat == KvFormat::kBF16) return LoadBf16(d, p);
-}
 
 // The reference Exp, lane by lane.
 HWY_INLINE V ExpOf(V x) {
