@@ -68,6 +68,13 @@ test: ## build everything, run every test
 	$(model_path)
 	ASHLAR_TEST_PYTHON="$$python" ASHLAR_TEST_MODEL="$$model" ctest --preset release -j $(jobs) $(ARGS)
 
+.PHONY: neon
+neon: ## build the kernels for Arm, run their tests under qemu
+	scripts/install.sh cross
+	cmake --preset neon
+	cmake --build --preset neon -j $(jobs)
+	ctest --preset neon -j $(jobs) $(ARGS)
+
 .PHONY: bench
 bench: ## build and run the micro-benchmarks
 	scripts/install.sh build bench

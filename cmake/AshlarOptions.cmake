@@ -1,6 +1,7 @@
 # Switches a preset may set, and the compiler flags every target of ours is built with.
 option(ASHLAR_TESTS "Build the tests" ON)
 option(ASHLAR_BENCH "Build the benchmarks" OFF)
+option(ASHLAR_KERNELS_ONLY "Build src/base and src/kernels alone, with header-only libraries: to cross-compile" OFF)
 option(ASHLAR_FUZZ "Build the libFuzzer targets (clang only)" OFF)
 set(ASHLAR_SANITIZE "" CACHE STRING "Sanitizers, as -fsanitize takes them: 'address,undefined' or 'thread'")
 

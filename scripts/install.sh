@@ -13,6 +13,7 @@ usage: scripts/install.sh STEP...
   analysis   clang-format, clang-tidy
   fuzz       clang with libFuzzer
   bench      Google Benchmark
+  cross      what building and testing the kernels for Arm needs: cross compiler, qemu, headers
 Uses sudo when not root. ASHLAR_SKIP_INSTALL=1 installs nothing (other systems: bring the equivalents).
 TEXT
 }
@@ -30,6 +31,10 @@ packages_of() {
     analysis) echo clang-format-19 clang-tidy-19 ;;
     fuzz) echo clang-19 libclang-rt-19-dev ;;
     bench) echo libbenchmark-dev ;;
+    cross)
+      echo g++-12-aarch64-linux-gnu qemu-user-static cmake ninja-build ccache
+      echo libfmt-dev libspdlog-dev libhwy-dev googletest
+      ;;
     *) return 1 ;;
   esac
 }
@@ -120,7 +125,7 @@ main() {
   fi
   local step
   for step in "$@"; do
-    packages_of "$step" >/dev/null || die "no step '$step': it is one of build model test analysis fuzz bench"
+    packages_of "$step" >/dev/null || die "no step '$step': it is one of build model test analysis fuzz bench cross"
   done
   [[ "${ASHLAR_SKIP_INSTALL:-0}" != 1 ]] || return 0
   type apt-get dpkg-query >/dev/null 2>&1 || die "this system has no apt.

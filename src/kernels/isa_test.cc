@@ -37,6 +37,10 @@ TEST(Isa, AnIsaOfAnotherProcessorIsAnError) {
 #endif
 }
 
+#if defined(__aarch64__)
+TEST(Isa, NeonIsTheBestOfEveryAArch64) { EXPECT_EQ(BestIsa(), Isa::kNeon); }
+#endif
+
 TEST(Isa, EveryRunnableIsaHasATableOfItsOwn) {
   for (const Isa isa : RunnableIsas()) EXPECT_EQ(KernelsFor(isa).isa, isa);
 }
