@@ -12,8 +12,8 @@ const LimitLoops& LimitLoopsFor(Isa isa) {
   const std::vector<Isa> runnable = RunnableIsas();
   ASHLAR_CHECK(std::ranges::find(runnable, isa) != runnable.end(), "{} does not run here",
                NameOf(isa));
-  for (const LimitLoops* (*table)() : BuiltLimitLoops()) {
-    if (isa == table()->isa) return *table();
+  for (const LimitLoops* loops : BuiltLimitLoops()) {
+    if (isa == loops->isa) return *loops;
   }
   return reference::Limits();
 }

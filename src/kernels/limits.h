@@ -15,7 +15,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string_view>
 
 #include "kernels/isa.h"
 
@@ -24,14 +23,11 @@ namespace ashlar::kernels {
 // Bytes to read come in multiples of this; floats for `exp` in multiples of kLimitFloats.
 inline constexpr std::size_t kLimitBytes = 1024;
 inline constexpr std::size_t kLimitFloats = 64;
-// Weights of the 8-bit loops: u8 x s8 products are summed in pairs in 16 bits where the processor
-// has nothing better, which holds up to here.
-inline constexpr int kMaxLimitWeight = 64;
+// Of the 8-bit loops: products of 7 and 8 bits are what every processor multiplies fastest.
+inline constexpr std::uint8_t kMaxLimitWeight = 127;
 
 struct LimitLoops {
   Isa isa;
-  // What multiplies 8-bit integers: "vpdpbusd", "vpmaddubsw", or "" for ordinary code.
-  std::string_view dot_instruction;
 
   // Reads. Any alignment.
   // The sum of the bytes' u32 words.
@@ -39,15 +35,15 @@ struct LimitLoops {
   // The sum of weight * x over f16 numbers x, each converted to f32 and added by a fused
   // multiply-add.
   float (*read_f16_fma)(const std::byte* data, std::size_t bytes, float weight);
-  // The sum of weight * x over u8 numbers x. |weight| <= kMaxLimitWeight.
-  std::uint32_t (*read_int8_dot)(const std::byte* data, std::size_t bytes, std::int8_t weight);
+  // The sum of weight * x over s8 numbers x. weight <= kMaxLimitWeight.
+  std::uint32_t (*read_int8_dot)(const std::byte* data, std::size_t bytes, std::uint8_t weight);
 
   // Arithmetic in registers: independent chains, `rounds` steps each.
   // fma_per_round * y, where y = 0, then rounds times y = fma(y, factor, addend); as a sum of
   // fma_per_round equal chains.
   float (*fma)(std::size_t rounds, float factor, float addend);
-  // dot_per_round * rounds * x * weight. |weight| <= kMaxLimitWeight.
-  std::uint32_t (*int8_dot)(std::size_t rounds, std::uint8_t x, std::int8_t weight);
+  // dot_per_round * rounds * weight * x. weight <= kMaxLimitWeight.
+  std::uint32_t (*int8_dot)(std::size_t rounds, std::uint8_t weight, std::int8_t x);
   // The sum of Exp(x[i]) (kernel_set.h).
   float (*exp)(const float* x, std::size_t count);
 

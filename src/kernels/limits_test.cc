@@ -81,15 +81,15 @@ TEST(LimitLoops, ReadF16FmaWeighsEveryHalfOnce) {
 }
 
 TEST(LimitLoops, ReadInt8DotWeighsEveryByteOnceUpToTheLargestWeight) {
-  for (const int weight : {-kMaxLimitWeight, -1, 0, 37, kMaxLimitWeight}) {
+  for (const std::uint8_t weight : {std::uint8_t{0}, std::uint8_t{37}, kMaxLimitWeight}) {
     ForEverySize([weight](const LimitLoops& loops, std::size_t bytes, std::size_t misalignment) {
       Bytes data(bytes, misalignment);
-      std::fill_n(data.data(), std::min<std::size_t>(bytes, 200), std::byte{0xFF});
+      std::fill_n(data.data(), std::min<std::size_t>(bytes, 200), std::byte{0x80});  // -128
       std::uint32_t want = 0;
       for (std::size_t i = 0; i < bytes; ++i) {
-        want += static_cast<std::uint32_t>(std::to_integer<int>(data.data()[i]) * weight);
+        want += static_cast<std::uint32_t>(static_cast<std::int8_t>(data.data()[i]) * weight);
       }
-      EXPECT_EQ(loops.read_int8_dot(data.data(), bytes, static_cast<std::int8_t>(weight)), want);
+      EXPECT_EQ(loops.read_int8_dot(data.data(), bytes, weight), want);
     });
   }
 }
@@ -110,9 +110,9 @@ TEST(LimitLoops, Int8DotRunsEveryChainThroughEveryRound) {
     SCOPED_TRACE(NameOf(isa));
     const LimitLoops& loops = LimitLoopsFor(isa);
     const auto products = static_cast<std::uint32_t>(loops.dot_per_round);
-    EXPECT_EQ(loops.int8_dot(0, 200, 50), 0u);
-    EXPECT_EQ(loops.int8_dot(1, 255, kMaxLimitWeight), products * 255 * kMaxLimitWeight);
-    EXPECT_EQ(loops.int8_dot(777, 255, -kMaxLimitWeight), 0u - products * 777 * 255 * 64);
+    EXPECT_EQ(loops.int8_dot(0, 100, 50), 0u);
+    EXPECT_EQ(loops.int8_dot(1, kMaxLimitWeight, 127), products * 127 * 127);
+    EXPECT_EQ(loops.int8_dot(777, kMaxLimitWeight, -128), 0u - products * 777 * 127 * 128);
   }
 }
 

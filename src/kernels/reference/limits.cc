@@ -17,8 +17,8 @@ T At(const std::byte* p) {
   return value;
 }
 
-std::uint32_t Product(std::uint8_t x, std::int8_t weight) {
-  return static_cast<std::uint32_t>(std::int32_t{x} * weight);
+std::uint32_t Product(std::uint8_t weight, std::int8_t x) {
+  return static_cast<std::uint32_t>(std::int32_t{weight} * x);
 }
 
 std::uint32_t Read(const std::byte* data, std::size_t bytes) {
@@ -35,9 +35,9 @@ float ReadF16Fma(const std::byte* data, std::size_t bytes, float weight) {
   return sum;
 }
 
-std::uint32_t ReadInt8Dot(const std::byte* data, std::size_t bytes, std::int8_t weight) {
+std::uint32_t ReadInt8Dot(const std::byte* data, std::size_t bytes, std::uint8_t weight) {
   std::uint32_t sum = 0;
-  for (std::size_t i = 0; i < bytes; ++i) sum += Product(At<std::uint8_t>(data + i), weight);
+  for (std::size_t i = 0; i < bytes; ++i) sum += Product(weight, At<std::int8_t>(data + i));
   return sum;
 }
 
@@ -47,8 +47,8 @@ float Fma(std::size_t rounds, float factor, float addend) {
   return sum;
 }
 
-std::uint32_t Int8Dot(std::size_t rounds, std::uint8_t x, std::int8_t weight) {
-  return static_cast<std::uint32_t>(rounds) * Product(x, weight);
+std::uint32_t Int8Dot(std::size_t rounds, std::uint8_t weight, std::int8_t x) {
+  return static_cast<std::uint32_t>(rounds) * Product(weight, x);
 }
 
 float SumOfExp(const float* x, std::size_t count) {
@@ -62,7 +62,6 @@ float SumOfExp(const float* x, std::size_t count) {
 const LimitLoops& Limits() {
   static constexpr LimitLoops kLoops = {
       .isa = Isa::kReference,
-      .dot_instruction = "",
       .read = Read,
       .read_f16_fma = ReadF16Fma,
       .read_int8_dot = ReadInt8Dot,

@@ -7,8 +7,7 @@
 
 namespace ashlar::kernels {
 
-// Slowest first, whether or not this processor can run them. Asking for a table runs baseline code
-// only.
-std::vector<const LimitLoops* (*)()> BuiltLimitLoops();
+// Slowest first, whether or not this processor can run them: ask RunnableIsas() before calling one.
+std::vector<const LimitLoops*> BuiltLimitLoops();
 
 }  // namespace ashlar::kernels
