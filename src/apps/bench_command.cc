@@ -1,5 +1,7 @@
 // `ashlar bench`: measures a part of the program, on this machine, without a model.
 
+#include "apps/bench_command.h"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -77,13 +79,9 @@ Status BenchCache(const BenchCacheFlags& flags) {
   return {};
 }
 
-}  // namespace
-
-CommandBody AddBenchCommand(CLI::App& app) {
+BenchPart AddCacheBench(CLI::App& bench) {
   auto flags = std::make_shared<BenchCacheFlags>();
-  CLI::App* const command = app.add_subcommand("bench", "measure a part of the program");
-  command->require_subcommand(1);
-  CLI::App* const cache = command->add_subcommand(
+  CLI::App* const cache = bench.add_subcommand(
       "cache", "time of the cache's operations, by number of blocks; needs no model");
   cache->add_option("--blocks", flags->blocks, "sizes of the cache, in blocks")
       ->delimiter(',')
@@ -96,7 +94,22 @@ CommandBody AddBenchCommand(CLI::App& app) {
       "--only", flags->only,
       fmt::format("measure this only, one of: {}", fmt::join(CacheBenchNames(), ", ")));
   cache->add_flag("--json", flags->as_json, "print one JSON object per figure");
-  return [flags] { return BenchCache(*flags); };
+  return {.command = cache, .body = [flags] { return BenchCache(*flags); }};
+}
+
+}  // namespace
+
+CommandBody AddBenchCommand(CLI::App& app) {
+  CLI::App* const command = app.add_subcommand("bench", "measure a part of the program");
+  command->require_subcommand(1);
+  const std::vector<BenchPart> parts = {AddCacheBench(*command), AddLimitsBench(*command),
+                                        AddAttentionBench(*command)};
+  return [parts]() -> Status {
+    for (const BenchPart& part : parts) {
+      if (part.command->parsed()) return part.body();
+    }
+    return MakeError(ErrorCode::kInvalidArgument, "bench needs the part to measure");
+  };
 }
 
 }  // namespace ashlar::apps

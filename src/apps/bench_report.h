@@ -30,6 +30,7 @@ class BenchReport {
  public:
   enum class Style { kTable, kJson };
   explicit BenchReport(Style style) : style_(style) {}
+  Style style() const { return style_; }
 
   void Add(const BenchRow& row);
   // For the person who waits: a line on stderr, with a table only.

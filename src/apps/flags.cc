@@ -40,17 +40,6 @@ Result<std::uint32_t> ParseCount32(std::string_view flag, std::string_view text)
   return static_cast<std::uint32_t>(value);
 }
 
-Result<std::size_t> ResolveThreads(std::uint32_t threads) {
-  if (threads > ThreadPool::kMaxThreads) {
-    return MakeError(ErrorCode::kInvalidArgument,
-                     "--threads is {}; it must be 1 to {}, or 0 for all", threads,
-                     ThreadPool::kMaxThreads);
-  }
-  if (threads > 0) return static_cast<std::size_t>(threads);
-  const std::size_t processors = std::thread::hardware_concurrency();
-  return std::clamp<std::size_t>(processors, 1, ThreadPool::kMaxThreads);
-}
-
 Result<std::string> ResolveModelPath(const std::string& model) {
   if (!model.empty()) return model;
   const std::string path = DefaultModelPath();
@@ -101,6 +90,17 @@ void AddEngineFlags(CLI::App& command, EngineFlags& flags) {
                      fmt::format("sequences that run at once (default: {})", kDefaultMaxSequences));
   command.add_option("--max-context", flags.max_context,
                      "tokens of prompt and completion (default: what the model was trained for)");
+}
+
+Result<std::size_t> ResolveThreads(std::uint32_t threads) {
+  if (threads > ThreadPool::kMaxThreads) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "--threads is {}; it must be 1 to {}, or 0 for all", threads,
+                     ThreadPool::kMaxThreads);
+  }
+  if (threads > 0) return static_cast<std::size_t>(threads);
+  const std::size_t processors = std::thread::hardware_concurrency();
+  return std::clamp<std::size_t>(processors, 1, ThreadPool::kMaxThreads);
 }
 
 std::string DefaultModelPath() {

@@ -44,6 +44,9 @@ struct EngineSetup {
 // given and the default one is not there, with what to do.
 Result<EngineSetup> ResolveEngineFlags(const EngineFlags& flags);
 
+// 0: one per processor. Error: kInvalidArgument above ThreadPool::kMaxThreads.
+Result<std::size_t> ResolveThreads(std::uint32_t threads);
+
 // ${XDG_CACHE_HOME:-~/.cache}/ashlar/<the default model's file name>.
 std::string DefaultModelPath();
 

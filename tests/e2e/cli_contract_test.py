@@ -107,7 +107,8 @@ class CliContractTest(unittest.TestCase):
     # usage
 
     def test_help_is_a_success(self):
-        for command in ((), ("run",), ("serve",), ("inspect",), ("bench",), ("bench", "cache")):
+        benches = [("bench", part) for part in ("cache", "limits", "attention")]
+        for command in ((), ("run",), ("serve",), ("inspect",), ("bench",), *benches):
             outcome = self.ashlar.call(*command, "--help")
             self.assertEqual(outcome.code, OK, outcome.stderr)
             self.assertTrue(outcome.stdout.strip())
@@ -301,6 +302,110 @@ class CliContractTest(unittest.TestCase):
             with self.subTest(flag=flag, value=value):
                 outcome = self.ashlar.call("bench", "cache", "--json", f"{flag}={value}")
                 self.assert_refused(outcome, USAGE, value if flag == "--policies" else flag)
+
+    def test_bench_limits_gives_every_limit_for_every_number_of_threads(self):
+        outcome = self.ashlar.call("bench", "limits", "--quick", "--json", "--threads", "2")
+        self.assertEqual(outcome.code, OK, outcome.stderr)
+        rows = [json.loads(line) for line in outcome.stdout.splitlines()]
+        units = {
+            "read": "gb_per_s",
+            "f16_fma_read": "gb_per_s",
+            "int8_read": "gb_per_s",
+            "f32_fma": "gflop_per_s",
+            "int8_dot": "gop_per_s",
+            "exp": "gexp_per_s",
+        }
+        self.assertEqual(
+            [(row["params"]["threads"], row["name"]) for row in rows],
+            [(threads, name) for threads in (1, 2) for name in units],
+        )
+        for row in rows:
+            self.assertGreater(row[units[row["name"]]], 0)
+
+    def test_bench_limits_prints_a_column_for_every_number_of_threads(self):
+        outcome = self.ashlar.call("bench", "limits", "--quick", "--threads", "2")
+        self.assertEqual(outcome.code, OK, outcome.stderr)
+        self.assertIn("1 thread ", outcome.stdout)
+        self.assertIn("2 threads", outcome.stdout)
+
+    def test_bench_attention_measures_each_case_beside_its_limit(self):
+        outcome = self.ashlar.call(
+            "bench",
+            "attention",
+            "--quick",
+            "--json",
+            *("--geometry", "9q3kv64,4q1kv256"),
+            *("--context", "256,1k"),
+            *("--codec", "f16", "bf16"),
+        )
+        self.assertEqual(outcome.code, OK, outcome.stderr)
+        rows = [json.loads(line) for line in outcome.stdout.splitlines()]
+        kinds = [(row["name"], row["params"].get("prefix")) for row in rows]
+        once = [("decode", None)] * 2 + [("batch", "private"), ("batch", "shared")] * 2
+        self.assertEqual(kinds, (once + [("prefill", None)] * 2) * 4)
+        for row in rows:
+            params = row["params"]
+            self.assertGreater(row["ratio_to_limit"], 0)
+            self.assertGreater(row["tokens_per_s"], 0)
+            if row["name"] == "prefill":
+                self.assertEqual(params["limit"], "f32_fma")
+                self.assertGreater(row["gflop_per_s"], 0)
+                continue
+            limit = "f16_fma_read" if params["codec"] == "f16" else "read"
+            self.assertEqual(params["limit"], limit)
+            # 2 bytes x K and V x kv heads x head_dim x layers, for each token that is read.
+            token_bytes = {"9q3kv64": 23040, "4q1kv256": 18432}[params["geometry"]]
+            own = 16 if row["name"] == "batch" else 0
+            self.assertEqual(params["sequences"], 16 if own else 1)
+            one_sequence = token_bytes * (params["context"] + own)
+            self.assertEqual(
+                row["kv_read_bytes"], one_sequence * row["kv_read_ratio_to_one_sequence"]
+            )
+
+    def test_bench_attention_table_has_a_head_for_each_geometry(self):
+        outcome = self.ashlar.call(
+            "bench", "attention", "--quick", "--context", "256", "--case", "decode,prefill"
+        )
+        self.assertEqual(outcome.code, OK, outcome.stderr)
+        self.assertEqual(outcome.stdout.count("share"), 4)
+        self.assertEqual(outcome.stdout.count("decode"), 4)
+        self.assertNotIn("batch", outcome.stdout)
+
+    def test_bench_attention_says_what_does_not_fit(self):
+        command = ("bench", "attention", "--quick", "--json", "--geometry", "9q3kv64")
+        # A layer of one sequence takes 3 MiB, of 16 of them 48.75 MiB.
+        partly = self.ashlar.call(*command, "--context=4k", "--memory=16MiB", "--case=decode,batch")
+        self.assertEqual(partly.code, OK, partly.stderr)
+        self.assertEqual(json.loads(partly.stdout)["params"]["layers_held"], 5)
+        self.assertIn("left out: batch", partly.stderr)
+        nothing = self.ashlar.call(*command, "--memory=1KiB")
+        self.assert_refused(nothing, FAILED, "--memory")
+
+    def test_bench_of_kernels_refuses_bad_flags(self):
+        for part, flag, value in (
+            ("limits", "--threads", "257"),
+            ("limits", "--isa", "mmx"),
+            ("attention", "--threads", "257"),
+            ("attention", "--isa", "mmx"),
+            ("attention", "--geometry", "9q4kv64"),
+            ("attention", "--case", "training"),
+            ("attention", "--context", "0"),
+            ("attention", "--context", "300"),
+            ("attention", "--context", "2m"),
+            ("attention", "--context", ",".join(["1k"] * 17)),
+            ("attention", "--codec", "q99"),
+            ("attention", "--codec", "k=f16"),
+            ("attention", "--codec", "k=f16,v="),
+            ("attention", "--block-tokens", "0"),
+            ("attention", "--block-tokens", "24"),
+            ("attention", "--memory", "lots"),
+            ("attention", "--min-time-ms", "0"),
+            ("attention", "--min-time-ms", "60001"),
+        ):
+            with self.subTest(part=part, flag=flag, value=value):
+                outcome = self.ashlar.call("bench", part, "--quick", "--json", f"{flag}={value}")
+                words = {"--isa": value, "--block-tokens": "block tokens"}.get(flag, flag[2:])
+                self.assert_refused(outcome, USAGE, words)
 
 
 def main():

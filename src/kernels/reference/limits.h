@@ -1,0 +1,9 @@
+#pragma once
+
+#include "kernels/limits.h"
+
+namespace ashlar::kernels::reference {
+
+const LimitLoops& Limits();
+
+}  // namespace ashlar::kernels::reference
