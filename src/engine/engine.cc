@@ -144,15 +144,11 @@ Status Engine::Check(const GenerationRequest& request) const {
   if (!cache_->CouldEverFit(admit)) {
     std::vector<std::uint64_t> blocks;
     cache_->BlocksNeeded(admit, blocks);
-    std::uint64_t bytes = 0;
-    for (std::size_t g = 0; g < blocks.size(); ++g) {
-      bytes += blocks[g] * cache_->layout().group(g).block_bytes();
-    }
     return MakeError(
         ErrorCode::kResourceExhausted,
         "{} tokens need {} bytes of KV memory ({} a token, in blocks of {} tokens), but "
         "--kv-memory gives {} bytes in all; shorten the request or raise --kv-memory",
-        admit.max_tokens, bytes, cache_->layout().bytes_per_token(),
+        admit.max_tokens, cache_->layout().BytesOf(blocks), cache_->layout().bytes_per_token(),
         cache_->layout().block_tokens(), cache_->memory_bytes());
   }
   return {};

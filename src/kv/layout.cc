@@ -195,7 +195,22 @@ Status KvLayout::PlaceSharedLayers() {
 }
 
 KvLayout::KvLayout(KvLayoutSpec spec, std::vector<LaneGroup> groups)
-    : spec_(std::move(spec)), groups_(std::move(groups)) {}
+    : spec_(std::move(spec)), groups_(std::move(groups)) {
+  for (std::uint32_t g = 0; g < groups_.size(); ++g) {
+    store_groups_.push_back({.lane_group = g, .block_bytes = groups_[g].block_bytes()});
+  }
+  for (std::uint32_t g = 0; g < groups_.size(); ++g) {
+    if (!groups_[g].is_encoded()) continue;
+    store_groups_.push_back(
+        {.lane_group = g, .is_open = true, .block_bytes = groups_[g].open_block_bytes()});
+  }
+}
+
+std::uint64_t KvLayout::BytesOf(std::span<const std::uint64_t> blocks) const {
+  std::uint64_t bytes = 0;
+  for (std::size_t s = 0; s < blocks.size(); ++s) bytes += blocks[s] * store_groups_[s].block_bytes;
+  return bytes;
+}
 
 std::optional<LanePlace> KvLayout::Find(LaneId lane) const {
   const auto place = places_.find(lane);

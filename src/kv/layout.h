@@ -164,6 +164,14 @@ struct LanePlace {
   std::size_t open_value_offset = 0;
 };
 
+// What the arena holds blocks of: every lane group under its own number, and behind them the open
+// blocks of every encoded one.
+struct StoreGroup {
+  std::uint32_t lane_group = 0;
+  bool is_open = false;  // its open blocks
+  std::size_t block_bytes = 0;
+};
+
 class KvLayout {
  public:
   // Errors: kInvalidArgument naming the group, the field, its value and what is allowed:
@@ -175,6 +183,11 @@ class KvLayout {
   std::size_t block_tokens() const { return spec_.block_tokens; }
   std::span<const LaneGroup> groups() const { return groups_; }
   const LaneGroup& group(std::size_t index) const { return groups_[index]; }
+  bool has_encoded() const { return store_groups_.size() > groups_.size(); }
+
+  std::span<const StoreGroup> store_groups() const { return store_groups_; }
+  // Of these many blocks, by store group.
+  std::uint64_t BytesOf(std::span<const std::uint64_t> blocks) const;
 
   // nullopt when the layer has no lane for this head (it keeps no KV). Shared layers lead to their
   // source's lane.
@@ -189,6 +202,12 @@ class KvLayout {
     return (tokens + spec_.block_tokens - 1) / spec_.block_tokens;
   }
 
+  // Open blocks that a sequence has in every encoded group: those that the tokens it may go back by
+  // can lie in, and one to go on in.
+  std::uint64_t OpenBlocks(std::uint64_t max_rollback) const {
+    return 1 + BlocksNeeded(max_rollback);
+  }
+
   // Names everything that decides what a block's bytes mean ("16;full:30x3..."): part of a scope.
   std::string Fingerprint() const;
 
@@ -199,6 +218,7 @@ class KvLayout {
 
   KvLayoutSpec spec_;
   std::vector<LaneGroup> groups_;
+  std::vector<StoreGroup> store_groups_;
   struct LaneHash {
     std::size_t operator()(const LaneId& lane) const {
       return (std::size_t{lane.model} << 48) ^ (std::size_t{lane.layer} << 24) ^ lane.head;
