@@ -145,6 +145,8 @@ class Sequence {
   // Their bytes, in the same order; null where the window has passed. Valid until the cache is
   // changed through anything else. O(1) unless blocks have moved.
   std::span<std::byte* const> addresses(std::uint32_t group) const;
+  // Of every encoded group, in its ring.
+  std::uint64_t open_blocks() const { return state_->open_blocks; }
   // The open block of a number, for its raw rows to be read or written; null in a raw group, and in
   // a cache without bytes. Valid as addresses() is. Preconditions: a Prepare has been; the block is
   // one of the last open_blocks of those that hold the slots [0, size() + prepared) and has not
