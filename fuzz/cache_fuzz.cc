@@ -18,11 +18,12 @@ constexpr std::uint64_t kTightBlocks = 60;
 constexpr std::uint32_t kRoomyCheckEvery = 50;
 constexpr std::uint32_t kTightCheckEvery = 8;
 
-constexpr const char* kLayouts[] = {"full", "window", "sinks", "hybrid", "mixed"};
+constexpr const char* kLayouts[] = {"full",  "window",  "sinks", "hybrid",
+                                    "mixed", "encoded", "codecs"};
 
 std::uint64_t BytesOfOneOfEach(const KvLayout& layout) {
   std::uint64_t bytes = 0;
-  for (const LaneGroup& group : layout.groups()) bytes += group.block_bytes();
+  for (const StoreGroup& group : layout.store_groups()) bytes += group.block_bytes;
   return bytes;
 }
 

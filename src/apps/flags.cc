@@ -17,10 +17,8 @@ constexpr std::uint64_t kMaxContext = std::uint64_t{1} << 30;  // tokens; no mod
 // scripts/fetch_model.sh puts it there.
 constexpr const char* kDefaultModelFile = "SmolLM2-135M-Instruct.Q4_1.gguf";
 
-Result<DType> ParseCodec(std::string_view name) {
-  if (name == "f32") return DType::kF32;
-  if (name == "f16") return DType::kF16;
-  if (name == "bf16") return DType::kBF16;
+Result<KvCodec> ParseCodec(std::string_view name) {
+  if (const auto codec = ParseKvCodec(name); codec.ok() && IsRaw(*codec)) return *codec;
   return MakeError(ErrorCode::kInvalidArgument,
                    "unknown KV codec '{}'; this build has f32, f16 and bf16", name);
 }

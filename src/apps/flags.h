@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "base/dtype.h"
+#include "base/kv_codec.h"
 #include "base/result.h"
 #include "engine/engine.h"
 #include "kernels/isa.h"

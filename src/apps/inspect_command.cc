@@ -80,10 +80,10 @@ std::map<std::string_view, TypeCount> CountTypes(const gguf::ModelFile& file) {
 // KV bytes of one token in each raw codec.
 std::map<std::string, std::uint64_t> KvBytesPerToken(const model::ModelConfig& config) {
   std::map<std::string, std::uint64_t> bytes;
-  for (const auto& [name, codec] : {std::pair("f32", DType::kF32), std::pair("f16", DType::kF16),
-                                    std::pair("bf16", DType::kBF16)}) {
-    const auto layout = model::KvLayoutOf(config, codec);
-    if (layout.ok()) bytes[name] = layout->bytes_per_token();
+  for (const KvCodecKind kind : {KvCodecKind::kF32, KvCodecKind::kF16, KvCodecKind::kBF16}) {
+    const KvCodec codec{.kind = kind};
+    const auto layout = model::KvLayoutOf(config, codec, codec, /*block_tokens=*/16);
+    if (layout.ok()) bytes[NameOf(codec)] = layout->bytes_per_token();
   }
   return bytes;
 }

@@ -109,15 +109,11 @@ Expected<Admission> Cache::Admit(const Scope& scope, std::span<const TokenId> to
   if (!prompt) return prompt.error();
   const kv::AdmitOptions kv_options = *ToKv(options);
   if (!impl_->kv->core().pool.CouldEverFit(kv_options.account, *needed)) {
-    std::uint64_t bytes = 0;
-    for (std::uint32_t g = 0; g < impl_->groups(); ++g) {
-      bytes += (*needed)[g] * impl_->kv->layout().group(g).block_bytes();
-    }
     return Fail(ErrorCode::kLimit,
                 "{} tokens need blocks of {} bytes; the memory is {} bytes, less what others' "
                 "floors keep, and account {} may have {}",
-                options.max_tokens, bytes, memory_bytes(), options.account,
-                impl_->kv->core().pool.limits(kv_options.account).ceiling_bytes);
+                options.max_tokens, impl_->kv->layout().BytesOf(*needed), memory_bytes(),
+                options.account, impl_->kv->core().pool.limits(kv_options.account).ceiling_bytes);
   }
   Expected<kv::Admission> admitted = impl_->Admit(*prompt, kv_options);
   if (!admitted) return admitted.error();

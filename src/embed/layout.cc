@@ -11,14 +11,14 @@
 namespace ashlar::cache {
 namespace {
 
-std::optional<DType> ToDType(ElementType type) {
+std::optional<KvCodec> ToCodec(ElementType type) {
   switch (type) {
     case ElementType::kF32:
-      return DType::kF32;
+      return KvCodec{.kind = KvCodecKind::kF32};
     case ElementType::kF16:
-      return DType::kF16;
+      return KvCodec{.kind = KvCodecKind::kF16};
     case ElementType::kBF16:
-      return DType::kBF16;
+      return KvCodec{.kind = KvCodecKind::kBF16};
   }
   return std::nullopt;
 }
@@ -32,8 +32,8 @@ Expected<kv::LaneGroupSpec> ToSpec(const LaneGroup& group) {
                   field, value, kMaxTokens);
     }
   }
-  const std::optional<DType> key = ToDType(group.key_type);
-  const std::optional<DType> value = ToDType(group.value_type);
+  const std::optional<KvCodec> key = ToCodec(group.key_type);
+  const std::optional<KvCodec> value = ToCodec(group.value_type);
   if (!key || !value) {
     return Fail(ErrorCode::kInvalidArgument,
                 "KV layout: group '{}': element types {} and {}; they must be kF32, kF16 or kBF16",

@@ -15,19 +15,6 @@ namespace {
 // Most alternatives a request may ask to see per token.
 constexpr std::uint32_t kMaxTopLogprobs = 128;
 
-std::string_view CodecName(DType codec) {
-  switch (codec) {
-    case DType::kF32:
-      return "f32";
-    case DType::kF16:
-      return "f16";
-    case DType::kBF16:
-      return "bf16";
-    default:
-      return NameOf(codec);
-  }
-}
-
 bool ReportsLogits(const GenerationRequest& request) {
   return request.report_logits != LogitReport::kNone;
 }
@@ -41,7 +28,7 @@ bool HasPenalties(const model::SamplingParams& params) {
 kv::Scope ScopeOf(const model::ModelConfig& config, const EngineOptions& options,
                   const kv::KvLayout& layout) {
   return {.model_fingerprint = fmt::format("{}/{}", config.architecture, config.name),
-          .codec_spec = fmt::format("{} {}", CodecName(options.kv_codec), layout.Fingerprint()),
+          .codec_spec = fmt::format("{} {}", NameOf(options.kv_codec), layout.Fingerprint()),
           .layout_version = 1};
 }
 
@@ -74,8 +61,9 @@ Result<std::unique_ptr<Engine>> Engine::Create(const model::Model& model,
                                                const Clock& clock, const EngineOptions& options) {
   ASHLAR_TRY(sched::Validate(options.limits));
   const model::ModelConfig& config = model.config();
-  ASHLAR_ASSIGN(const kv::KvLayout layout,
-                model::KvLayoutOf(config, options.kv_codec, options.block_tokens));
+  ASHLAR_ASSIGN(
+      const kv::KvLayout layout,
+      model::KvLayoutOf(config, options.kv_codec, options.kv_codec, options.block_tokens));
   ASHLAR_ASSIGN(
       std::unique_ptr<kv::KvCache> cache,
       kv::KvCache::Create(
@@ -97,7 +85,7 @@ Engine::Engine(const model::Model& model, const kernels::KernelSet& kernels, Thr
       scheduler_(options.limits),
       info_{.vocab_size = model.config().vocab,
             .max_context = 0,
-            .kv_codec = std::string(CodecName(options.kv_codec)),
+            .kv_codec = NameOf(options.kv_codec),
             .block_tokens = options.block_tokens,
             .kv_bytes_per_token = cache_->layout().bytes_per_token(),
             .kv_bytes_reserved = cache_->memory_bytes()} {
@@ -156,15 +144,11 @@ Status Engine::Check(const GenerationRequest& request) const {
   if (!cache_->CouldEverFit(admit)) {
     std::vector<std::uint64_t> blocks;
     cache_->BlocksNeeded(admit, blocks);
-    std::uint64_t bytes = 0;
-    for (std::size_t g = 0; g < blocks.size(); ++g) {
-      bytes += blocks[g] * cache_->layout().group(g).block_bytes();
-    }
     return MakeError(
         ErrorCode::kResourceExhausted,
         "{} tokens need {} bytes of KV memory ({} a token, in blocks of {} tokens), but "
         "--kv-memory gives {} bytes in all; shorten the request or raise --kv-memory",
-        admit.max_tokens, bytes, cache_->layout().bytes_per_token(),
+        admit.max_tokens, cache_->layout().BytesOf(blocks), cache_->layout().bytes_per_token(),
         cache_->layout().block_tokens(), cache_->memory_bytes());
   }
   return {};

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/kv_codec.h"
 #include "base/thread_pool.h"
 #include "engine/service.h"
 #include "kernels/kernel_set.h"
@@ -26,7 +27,7 @@
 namespace ashlar::engine {
 
 struct EngineOptions {
-  DType kv_codec = DType::kF16;
+  KvCodec kv_codec;
   std::uint64_t kv_memory_bytes = 0;  // hard cap of the arena
   std::uint32_t block_tokens = 16;
   std::uint64_t max_context = 0;  // 0: what the model was trained for

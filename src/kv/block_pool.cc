@@ -38,10 +38,12 @@ Result<BlockPool> BlockPool::Create(const KvLayout& layout, const BlockPoolOptio
 BlockPool::BlockPool(const KvLayout& layout, BlockStore store, const BlockPoolOptions& options)
     : store_(std::move(store)), blocks_(store_.max_blocks()) {
   std::uint64_t usable = store_.page_bytes();  // of a page, for the group that wastes most
-  for (std::uint32_t g = 0; g < layout.groups().size(); ++g) {
-    groups_.push_back({.block_bytes = layout.group(g).block_bytes(),
-                       .per_page = store_.blocks_per_page(g),
-                       .has_window = layout.group(g).has_window()});
+  for (std::uint32_t g = 0; g < layout.store_groups().size(); ++g) {
+    const StoreGroup& group = layout.store_groups()[g];
+    groups_.push_back(
+        {.block_bytes = group.block_bytes,
+         .per_page = store_.blocks_per_page(g),
+         .has_window = !group.is_open && layout.group(group.lane_group).has_window()});
     usable = std::min(usable, groups_[g].per_page * groups_[g].block_bytes);
   }
   const Purse empty{.live = std::vector<std::uint64_t>(groups_.size())};

@@ -30,6 +30,9 @@
 // less than hold any mixture of blocks of its floor's size; so rounding to pages cannot break the
 // guarantee.
 //
+// A group is one of the store's here. Open blocks of encoded lane groups are Open from Take to
+// Free: their sequence is their only reader, and nobody seals or indexes them.
+//
 // The pool decides nothing: who is replaced is the cache's business. All operations are O(1)
 // (promises O(groups)); nothing allocates after Create.
 //

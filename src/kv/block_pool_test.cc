@@ -165,9 +165,9 @@ TEST(BlockPoolDeathTest, ChangesOfStateThatAreNotInThePictureStop) {
 // Random legal changes; the pool's own recount after each, and the promise that counts: whatever
 // was promised can be taken once idle blocks make room.
 TEST(BlockPool, WhatWasPromisedCanBeTakenOnceIdleBlocksHaveGone) {
-  for (const char* const name : {"full", "hybrid", "mixed"}) {
+  for (const char* const name : {"full", "hybrid", "mixed", "encoded", "codecs"}) {
     const KvLayout layout = Layout(name);
-    const auto groups = static_cast<std::uint32_t>(layout.groups().size());
+    const auto groups = static_cast<std::uint32_t>(layout.store_groups().size());
     const std::uint64_t unit = BytesOfOneOfEach(LayoutNamed(name));
     BlockPool pool =
         *BlockPool::Create(layout, {.store = {.memory_bytes = unit * 30},

@@ -2,7 +2,8 @@
 //
 // The arena is cut into pages of equal size. A page belongs to one group at a time and holds as
 // many of its blocks as fit; an empty page belongs to nobody and may become any group's. So no
-// group has a share of its own, and blocks are never padded to a common size.
+// group has a share of its own, and blocks are never padded to a common size. The open blocks of an
+// encoded lane group are a group of their own here: KvLayout::store_groups.
 //
 //        first block of a group's page            last block gone
 //   free page  ----------------->  page of group g  ----------------->  free page

@@ -50,12 +50,12 @@ TEST(BlockStore, RefusesMemoryThatCannotHoldAPageForEachGroup) {
 }
 
 TEST(BlockStore, ChosenPagesWasteLittleForEveryGroup) {
-  for (const char* const name : {"full", "window", "hybrid", "mixed"}) {
+  for (const char* const name : {"full", "window", "hybrid", "mixed", "encoded", "codecs"}) {
     const KvLayout layout = Layout(name);
     for (const std::uint64_t bytes : {std::uint64_t{1} << 18, std::uint64_t{1} << 22}) {
       const std::uint64_t page = BlockStore::ChoosePageBytes(layout, bytes);
-      for (const LaneGroup& group : layout.groups()) {
-        EXPECT_LE(page % group.block_bytes(), page / 8) << name << ", pages of " << page;
+      for (const StoreGroup& group : layout.store_groups()) {
+        EXPECT_LE(page % group.block_bytes, page / 8) << name << ", pages of " << page;
       }
     }
   }
@@ -95,7 +95,8 @@ class MarkedStore {
     EXPECT_EQ(store_.group_of(*block), group);
     std::byte* const bytes = store_.Data(*block);
     std::memcpy(bytes, &mark, sizeof mark);
-    std::memcpy(bytes + layout_.group(group).block_bytes() - sizeof mark, &mark, sizeof mark);
+    std::memcpy(bytes + layout_.store_groups()[group].block_bytes - sizeof mark, &mark,
+                sizeof mark);
   }
   void Give(std::uint64_t which) {
     const auto block = std::next(marks_.begin(), static_cast<std::ptrdiff_t>(which % size()));
@@ -106,7 +107,8 @@ class MarkedStore {
     store_.CheckInvariants();
     for (const auto& [block, mark] : marks_) {
       const std::byte* const bytes = store_.Data(block);
-      const std::size_t last = layout_.group(store_.group_of(block)).block_bytes() - sizeof mark;
+      const std::size_t last =
+          layout_.store_groups()[store_.group_of(block)].block_bytes - sizeof mark;
       EXPECT_EQ(std::memcmp(bytes, &mark, sizeof mark), 0);
       EXPECT_EQ(std::memcmp(bytes + last, &mark, sizeof mark), 0);
     }
@@ -119,10 +121,10 @@ class MarkedStore {
 };
 
 TEST(BlockStore, BlocksKeepTheirBytesWhateverMoves) {
-  for (const char* const name : {"full", "hybrid", "mixed"}) {
+  for (const char* const name : {"full", "hybrid", "mixed", "encoded", "codecs"}) {
     const KvLayout layout = Layout(name);
     MarkedStore store(layout, {.memory_bytes = 1u << 17, .max_memory_bytes = 1u << 18});
-    const auto groups = static_cast<std::uint32_t>(layout.groups().size());
+    const auto groups = static_cast<std::uint32_t>(layout.store_groups().size());
     std::uint64_t freed = 0;
     for (std::uint64_t i = 0; i < 3000; ++i) {
       const std::uint64_t dice = RandomBits(1, 1, i) % 100;

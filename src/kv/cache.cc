@@ -48,7 +48,7 @@ PrefixLease KvCache::Lookup(const Prompt& prompt, AccountId account, LookupRepor
 }
 
 void KvCache::BlocksNeeded(const AdmitOptions& options, std::vector<std::uint64_t>& blocks) const {
-  blocks.resize(core_->groups());
+  blocks.assign(core_->store_groups(), core_->layout.OpenBlocks(options.max_rollback));
   for (std::uint32_t g = 0; g < core_->groups(); ++g) {
     blocks[g] =
         core_->layout.group(g).PeakBlocks(options.max_tokens, options.chunk + options.max_rollback);
@@ -134,6 +134,7 @@ std::unique_ptr<SequenceState> KvCache::Start(const Prompt& prompt, const AdmitO
   state->chunk = options.chunk;
   state->max_rollback = options.max_rollback;
   state->has_copy_promise = options.max_rollback > 0;
+  state->open_blocks = core_->layout.OpenBlocks(options.max_rollback);
   state->account = options.account;
   state->retention = options.retention;
   for (std::uint32_t g = 0; g < core_->groups(); ++g) state->tables[g].promised = needed_[g];
@@ -165,11 +166,14 @@ std::unique_ptr<SequenceState> KvCache::NewState() {
   for (SequenceState::Table& table : state->tables) {
     table.blocks.clear();
     table.addresses.clear();
+    table.open.clear();
+    table.open_addresses.clear();
     table.first_live = 0;
     table.promised = 0;
     table.extra = 0;
   }
   state->prepared = 0;
+  state->raw_from = 0;
   state->has_copy_promise = false;
   state->path = kNoNode;
   state->promised.clear();
@@ -201,6 +205,7 @@ void KvCache::PinMatch(SequenceState& state, const Match& match) {
   state.size = whole * core_->block_tokens();
   if (match.partial != kNoNode && CopyPart(state, match)) state.size = tokens;
   state.hit_tokens = state.size;
+  state.raw_from = whole;  // none of these has been written here
   core_->MakeRoomBelowCeiling(state.account, 0);
 }
 
@@ -295,7 +300,8 @@ Status KvCache::Resize(std::uint64_t memory_bytes) {
                      "KV memory of {} bytes; it can be raised to {} at most", memory_bytes,
                      store.max_memory_bytes());
   }
-  const std::uint64_t least = std::max<std::uint64_t>(core_->pool.live_pages(), core_->groups());
+  const std::uint64_t least =
+      std::max<std::uint64_t>(core_->pool.live_pages(), core_->store_groups());
   if (pages < least) {
     return MakeError(ErrorCode::kResourceExhausted,
                      "KV memory of {} bytes is less than the {} that are in use or promised, or "
@@ -314,8 +320,8 @@ Status KvCache::Resize(std::uint64_t memory_bytes) {
 
 std::uint64_t KvCache::live_bytes() const {
   std::uint64_t bytes = 0;
-  for (std::uint32_t g = 0; g < core_->groups(); ++g) {
-    bytes += core_->pool.store().taken(g) * core_->layout.group(g).block_bytes();
+  for (std::uint32_t g = 0; g < core_->store_groups(); ++g) {
+    bytes += core_->pool.store().taken(g) * core_->layout.store_groups()[g].block_bytes;
   }
   return bytes - idle_bytes();
 }
@@ -340,19 +346,21 @@ MemoryReport KvCache::Account() const {
   for (std::size_t i = 0; i <= pool.accounts(); ++i) {
     const AccountId account =
         i < pool.accounts() ? AccountId(static_cast<std::uint16_t>(i)) : kSharedAccount;
-    for (std::uint32_t g = 0; g < core_->groups(); ++g) {
+    for (std::uint32_t g = 0; g < core_->store_groups(); ++g) {
+      const StoreGroup& group = core_->layout.store_groups()[g];
       for (const BlockState state : {BlockState::kOpen, BlockState::kShared, BlockState::kIdle}) {
         const std::uint64_t blocks = pool.count(account, g, state);
         if (blocks == 0) continue;
         report.rows.push_back({.account = account,
-                               .group = g,
+                               .group = group.lane_group,
+                               .is_open_blocks = group.is_open,
                                .state = state,
-                               .bytes = blocks * core_->layout.group(g).block_bytes()});
+                               .bytes = blocks * group.block_bytes});
       }
     }
   }
-  for (std::uint32_t g = 0; g < core_->groups(); ++g) {
-    report.free_slot_bytes += store.free_slots(g) * core_->layout.group(g).block_bytes();
+  for (std::uint32_t g = 0; g < core_->store_groups(); ++g) {
+    report.free_slot_bytes += store.free_slots(g) * core_->layout.store_groups()[g].block_bytes;
     report.slack_bytes += store.slack_bytes(g);
   }
   report.free_page_bytes = store.free_pages() * store.page_bytes();

@@ -84,7 +84,8 @@ struct PinId {
 // Bytes of one owner and state.
 struct MemoryRow {
   AccountId account;
-  std::uint32_t group = 0;
+  std::uint32_t group = 0;      // lane group
+  bool is_open_blocks = false;  // the open blocks of an encoded one
   BlockState state = BlockState::kOpen;
   std::uint64_t bytes = 0;
 };
@@ -120,8 +121,8 @@ class KvCache {
   // an account and a level that exist.
   Admission Admit(const Prompt& prompt, const AdmitOptions& options);
 
-  // Blocks by group of a sequence of max_tokens computed in pieces of at most `chunk`, sharing
-  // nothing: what Admit promises at the most.
+  // Blocks by store group of a sequence of max_tokens computed in pieces of at most `chunk`,
+  // sharing nothing: what Admit promises at the most.
   void BlocksNeeded(const AdmitOptions& options, std::vector<std::uint64_t>& blocks) const;
   // Whether such a sequence could ever be admitted, alone in the cache.
   bool CouldEverFit(const AdmitOptions& options) const;
@@ -204,13 +205,17 @@ class KvCache {
   std::uint64_t LongestRollback(const SequenceState& state, std::uint64_t size) const;
   bool ComesBack(const SequenceState& state, BlockId block) const;
   void ReviveWindow(SequenceState& state, NodeId last, std::uint64_t end);
+  bool HasRawTail(const SequenceState& state) const;
+  void TakeOpenBlocks(SequenceState& state);
+  void CopyOpenBlocks(const SequenceState& from, SequenceState& to);
+  void GiveOpenBlocks(SequenceState& state);
   void NeededToFork(const SequenceState& state, std::uint64_t max_tokens,
                     std::vector<std::uint64_t>& blocks) const;
 
   std::unique_ptr<CacheCore> core_;
   Matcher matcher_;
   PrefixHashes hashes_;                // of a prompt that brings none
-  std::vector<std::uint64_t> needed_;  // scratch, by group
+  std::vector<std::uint64_t> needed_;  // scratch, by store group
   std::vector<BlockId> copies_;        // scratch, by group
   mutable std::vector<NodeId> path_;   // scratch, by block number
   std::vector<std::unique_ptr<SequenceState>> spare_states_;

@@ -75,7 +75,7 @@ class CacheEvents : public ::testing::TestWithParam<std::string> {};
 TEST_P(CacheEvents, ReplayEqualsTheSnapshotDespiteDuplicatesAndGaps) {
   const KvLayoutSpec layout = LayoutNamed(GetParam());
   for (std::uint64_t seed = 0; seed < 3; ++seed) {
-    CacheScene scene(layout, {.memory_bytes = BytesOfOneOfEach(layout) * 20, .max_events = 60});
+    CacheScene scene(layout, {.memory_bytes = BytesOfOneOfEach(layout) * 20, .max_events = 30});
     Reader reader(scene.cache());
     for (std::uint64_t i = 0; i < 300; ++i) {
       const Tokens text =
@@ -95,7 +95,8 @@ TEST_P(CacheEvents, ReplayEqualsTheSnapshotDespiteDuplicatesAndGaps) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Layouts, CacheEvents,
-                         ::testing::Values("full", "window", "sinks", "hybrid", "mixed"),
+                         ::testing::Values("full", "window", "sinks", "hybrid", "mixed", "encoded",
+                                           "codecs"),
                          [](const auto& param_info) { return param_info.param; });
 
 std::vector<KvEvent> EventsOf(CacheScene& scene, std::uint64_t from) {

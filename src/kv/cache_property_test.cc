@@ -26,7 +26,7 @@ std::vector<std::uint8_t> RandomProgram(std::uint64_t seed, std::size_t bytes) {
 std::uint64_t BlockBytes(const KvLayoutSpec& spec) {
   std::uint64_t bytes = 0;
   const KvLayout layout = *KvLayout::Create(spec);
-  for (const LaneGroup& group : layout.groups()) bytes += group.block_bytes();
+  for (const StoreGroup& group : layout.store_groups()) bytes += group.block_bytes;
   return bytes;
 }
 
@@ -67,11 +67,11 @@ TEST_P(CacheProperty, TightMemoryKeepsEveryPromise) {
     WorldOptions options{.layout = LayoutNamed(GetParam()), .replacement = kind, .check_every = 20};
     const KvLayout layout = *KvLayout::Create(options.layout);
     std::uint64_t largest = 0;
-    for (const LaneGroup& group : layout.groups()) {
-      largest = std::max<std::uint64_t>(largest, group.block_bytes());
+    for (const StoreGroup& group : layout.store_groups()) {
+      largest = std::max<std::uint64_t>(largest, group.block_bytes);
     }
     options.page_bytes = largest;
-    options.memory_bytes = largest * layout.groups().size() * 12;
+    options.memory_bytes = largest * layout.store_groups().size() * 12;
     options.max_memory_bytes = options.memory_bytes * 2;
     options.ceiling_bytes = BlockBytes(options.layout) * 3;
     options.scopes = 40;
@@ -103,8 +103,9 @@ constexpr std::uint64_t kOps = 1'000'000;
 #endif
 
 TEST(CachePropertyLong, AMillionOperationsKeepEveryPromise) {
-  const std::vector<std::string> layouts = {"full", "window", "sinks", "hybrid", "mixed"};
-  constexpr std::uint64_t kWorlds = 5 * kReplacementKinds.size();
+  const std::vector<std::string> layouts = {"full",  "window",  "sinks", "hybrid",
+                                            "mixed", "encoded", "codecs"};
+  constexpr std::uint64_t kWorlds = 7 * kReplacementKinds.size();
   std::uint64_t ops = 0;
   std::uint64_t refusals = 0;
   for (std::uint64_t world_number = 0; world_number < kWorlds; ++world_number) {
@@ -128,7 +129,8 @@ TEST(CachePropertyLong, AMillionOperationsKeepEveryPromise) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Layouts, CacheProperty,
-                         ::testing::Values("full", "window", "sinks", "hybrid", "mixed"),
+                         ::testing::Values("full", "window", "sinks", "hybrid", "mixed", "encoded",
+                                           "codecs"),
                          [](const auto& param_info) { return param_info.param; });
 
 }  // namespace

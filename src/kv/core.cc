@@ -112,7 +112,7 @@ void CacheCore::MarkAllStale() {
 }
 
 BlockId CacheCore::Take(AccountId account, std::uint32_t group) {
-  MakeRoomBelowCeiling(account, layout.group(group).block_bytes());
+  MakeRoomBelowCeiling(account, layout.store_groups()[group].block_bytes);
   std::optional<BlockId> block = pool.TakePromised(account, group);
   while (!block) {
     const bool has_room = MakeRoom(account, group);
@@ -215,7 +215,7 @@ std::optional<Replacer::Victim> CacheCore::FindVictim(Replacer::MayLose may_lose
 
 bool CacheCore::FreePageOfAny() {
   BlockStore& store = pool.store();
-  for (std::uint32_t g = 0; g < groups(); ++g) {
+  for (std::uint32_t g = 0; g < store_groups(); ++g) {
     if (store.free_slots(g) >= store.blocks_per_page(g) && store.FreePage(g)) return true;
   }
   return false;
@@ -337,9 +337,10 @@ void CacheCore::Unpublish(BlockId block) {
 }
 
 void CacheCore::CopyBytes(BlockId source, BlockId target) {
+  const StoreGroup& group = layout.store_groups()[pool.group(source)];
+  if (!group.is_open && layout.group(group.lane_group).is_encoded()) return;
   if (options.has_bytes) {
-    std::memcpy(pool.store().Data(target), pool.store().Data(source),
-                layout.group(pool.group(source)).block_bytes());
+    std::memcpy(pool.store().Data(target), pool.store().Data(source), group.block_bytes);
   }
   ++counters.copied_blocks;
 }
@@ -443,9 +444,12 @@ void CacheCore::CheckInvariants() const {
   for (std::size_t i = 0; i <= pool.accounts(); ++i) {
     const AccountId account =
         i < pool.accounts() ? AccountId(static_cast<std::uint16_t>(i)) : kSharedAccount;
-    for (std::uint32_t g = 0; g < groups(); ++g) {
+    for (std::uint32_t g = 0; g < store_groups(); ++g) {
       idle += pool.count(account, g, BlockState::kIdle);
       shared += pool.count(account, g, BlockState::kShared);
+      ASHLAR_CHECK(g < groups() || (pool.count(account, g, BlockState::kIdle) == 0 &&
+                                    pool.count(account, g, BlockState::kShared) == 0),
+                   "an open block of group {} is sealed", layout.store_groups()[g].lane_group);
     }
   }
   ASHLAR_CHECK(idle == replacer.idle_blocks() && known >= idle && known <= idle + shared,

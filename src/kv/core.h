@@ -85,13 +85,17 @@ class CacheCore {
   MissMemory misses;
   CacheCounters counters;
   std::uint64_t leases = 0;           // that live
-  std::vector<std::uint64_t> needed;  // scratch, by group
+  std::vector<std::uint64_t> needed;  // scratch, by store group
 
   // Reads the clock for what follows; levels whose time has passed end.
   void UpdateTime();
   std::int64_t now_ns() const { return now_ns_; }
 
   std::uint32_t groups() const { return static_cast<std::uint32_t>(layout.groups().size()); }
+  // Lane groups, and behind them those of open blocks.
+  std::uint32_t store_groups() const {
+    return static_cast<std::uint32_t>(layout.store_groups().size());
+  }
   std::size_t block_tokens() const { return layout.block_tokens(); }
 
   // --- Roots ---
@@ -109,7 +113,8 @@ class CacheCore {
   void MarkAllStale();
 
   // --- Blocks ---
-  // An open block with one pin. Uses a promise of the account; makes room by moving and replacing.
+  // An open block with one pin, of any store group. Uses a promise of the account; makes room by
+  // moving and replacing.
   BlockId Take(AccountId account, std::uint32_t group);
   // Copies a node's blocks, one of every group, into `copies`: open blocks with one pin of the
   // account, which has promised them. False, and nothing changed, unless there is room in every
@@ -128,7 +133,8 @@ class CacheCore {
   void MakeRoomBelowCeiling(AccountId account, std::uint64_t bytes);
   // A sealed block becomes the node's in its group. Precondition: the node has none there.
   void Publish(NodeId node, BlockId block);
-  // Copies the bytes of a block into another of its group.
+  // Copies the bytes of a block into another of its store group, one that is going to be filled
+  // further. No effect where it is encoded: sealing it will write all of them.
   void CopyBytes(BlockId source, BlockId target);
 
   // The child, made if need be; nullopt when the index is full.

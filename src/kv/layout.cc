@@ -23,9 +23,13 @@ Error Bad(const LaneGroupSpec& group, std::string_view field, std::uint64_t valu
                    group.name, field, value, right);
 }
 
-bool IsRaw(DType codec) {
-  return codec == DType::kF32 || codec == DType::kF16 || codec == DType::kBF16;
+bool Exists(KvCodec codec) {
+  return static_cast<std::size_t>(codec.kind) < AllKvCodecKinds().size() &&
+         !(codec.is_rotated && IsRaw(codec));
 }
+
+// How a role is stored in an open block.
+KvCodec OpenCodec(KvCodec codec) { return IsRaw(codec) ? codec : KvCodec{.kind = kOpenKind}; }
 
 Status Validate(const LaneGroupSpec& group) {
   if (group.name.empty() || group.name.size() > kMaxNameBytes) {
@@ -43,11 +47,13 @@ Status Validate(const LaneGroupSpec& group) {
   if (group.value_dim % 8 != 0 || group.value_dim > kMaxDim) {
     return Bad(group, "value dim", group.value_dim, "a multiple of 8 up to 1024, or 0");
   }
-  for (const DType codec : {group.key_codec, group.value_codec}) {
-    if (!IsRaw(codec)) {
+  for (const KvCodec codec : {group.key_codec, group.value_codec}) {
+    if (!Exists(codec)) {
       return MakeError(ErrorCode::kInvalidArgument,
-                       "KV layout: group '{}': codec {} is not one of f32, f16, bf16", group.name,
-                       NameOf(codec));
+                       "KV layout: group '{}': codec {}{} does not exist; kinds go to {}, and one "
+                       "that is a plain float cannot be rotated",
+                       group.name, static_cast<int>(codec.kind), codec.is_rotated ? " rotated" : "",
+                       AllKvCodecKinds().size() - 1);
     }
   }
   if (group.window > kMaxWindow) {
@@ -84,12 +90,18 @@ std::vector<LaneId> LanesOfAllLayers(std::uint32_t layers, std::uint32_t kv_head
 LaneGroup::LaneGroup(LaneGroupSpec spec, std::uint32_t block_tokens)
     : spec_(std::move(spec)),
       block_tokens_(block_tokens),
-      key_tile_bytes_(std::size_t{spec_.key_dim} * block_tokens *
-                      InfoOf(spec_.key_codec).block_bytes),
-      value_tile_bytes_(std::size_t{spec_.value_dim} * block_tokens *
-                        InfoOf(spec_.value_codec).block_bytes),
+      key_tile_bytes_(TileBytes(spec_.key_codec, KvRole::kKey, spec_.key_dim, block_tokens)),
+      value_tile_bytes_(
+          TileBytes(spec_.value_codec, KvRole::kValue, spec_.value_dim, block_tokens)),
       block_bytes_((key_tile_bytes_ + value_tile_bytes_) * spec_.lanes.size()),
-      sink_blocks_((spec_.sinks + block_tokens - 1) / block_tokens) {}
+      sink_blocks_((spec_.sinks + block_tokens - 1) / block_tokens) {
+  if (IsRaw(spec_.key_codec) && (spec_.value_dim == 0 || IsRaw(spec_.value_codec))) return;
+  open_key_tile_bytes_ =
+      TileBytes(OpenCodec(spec_.key_codec), KvRole::kKey, spec_.key_dim, block_tokens);
+  open_value_tile_bytes_ =
+      TileBytes(OpenCodec(spec_.value_codec), KvRole::kValue, spec_.value_dim, block_tokens);
+  open_block_bytes_ = (open_key_tile_bytes_ + open_value_tile_bytes_) * spec_.lanes.size();
+}
 
 std::uint64_t LaneGroup::FirstLiveBlock(std::uint64_t position) const {
   if (!has_window() || position < spec_.window) return 0;
@@ -136,43 +148,69 @@ Result<KvLayout> KvLayout::Create(KvLayoutSpec spec) {
     groups.push_back(LaneGroup(group, spec.block_tokens));
   }
   KvLayout layout(std::move(spec), std::move(groups));
-  for (std::uint32_t g = 0; g < layout.groups_.size(); ++g) {
-    const LaneGroup& group = layout.groups_[g];
-    std::size_t offset = 0;
+  ASHLAR_TRY(layout.PlaceLanes());
+  ASHLAR_TRY(layout.PlaceSharedLayers());
+  return layout;
+}
+
+Status KvLayout::PlaceLanes() {
+  for (std::uint32_t g = 0; g < groups_.size(); ++g) {
+    const LaneGroup& group = groups_[g];
+    LanePlace place{.group = g};
     for (const LaneId& lane : group.spec().lanes) {
-      const LanePlace place = {
-          .group = g, .key_offset = offset, .value_offset = offset + group.key_tile_bytes()};
-      if (!layout.places_.emplace(lane, place).second) {
+      place.value_offset = place.key_offset + group.key_tile_bytes();
+      place.open_value_offset = place.open_key_offset + group.open_key_tile_bytes();
+      if (!places_.emplace(lane, place).second) {
         return MakeError(ErrorCode::kInvalidArgument,
                          "KV layout: group '{}': model {} layer {} kv head {} is in another group, "
                          "or twice in this one",
                          group.name(), lane.model, lane.layer, lane.head);
       }
-      offset += group.key_tile_bytes() + group.value_tile_bytes();
+      place.key_offset = place.value_offset + group.value_tile_bytes();
+      place.open_key_offset = place.open_value_offset + group.open_value_tile_bytes();
     }
   }
-  for (const SharedLayer& shared : layout.spec_.shared_layers) {
+  return {};
+}
+
+Status KvLayout::PlaceSharedLayers() {
+  for (const SharedLayer& shared : spec_.shared_layers) {
     const LaneId source{.model = shared.model, .layer = shared.source_layer, .head = 0};
-    if (!layout.places_.contains(source)) {
+    if (!places_.contains(source)) {
       return MakeError(ErrorCode::kInvalidArgument,
                        "KV layout: layer {} shares the KV of layer {}, which has none of its own",
                        shared.layer, shared.source_layer);
     }
     for (std::uint32_t head = 0;; ++head) {
-      const auto place = layout.places_.find({shared.model, shared.source_layer, head});
-      if (place == layout.places_.end()) break;
-      if (!layout.places_.emplace(LaneId{shared.model, shared.layer, head}, place->second).second) {
+      const auto place = places_.find({shared.model, shared.source_layer, head});
+      if (place == places_.end()) break;
+      if (!places_.emplace(LaneId{shared.model, shared.layer, head}, place->second).second) {
         return MakeError(ErrorCode::kInvalidArgument,
                          "KV layout: layer {} shares the KV of layer {} and has lanes of its own",
                          shared.layer, shared.source_layer);
       }
     }
   }
-  return layout;
+  return {};
 }
 
 KvLayout::KvLayout(KvLayoutSpec spec, std::vector<LaneGroup> groups)
-    : spec_(std::move(spec)), groups_(std::move(groups)) {}
+    : spec_(std::move(spec)), groups_(std::move(groups)) {
+  for (std::uint32_t g = 0; g < groups_.size(); ++g) {
+    store_groups_.push_back({.lane_group = g, .block_bytes = groups_[g].block_bytes()});
+  }
+  for (std::uint32_t g = 0; g < groups_.size(); ++g) {
+    if (!groups_[g].is_encoded()) continue;
+    store_groups_.push_back(
+        {.lane_group = g, .is_open = true, .block_bytes = groups_[g].open_block_bytes()});
+  }
+}
+
+std::uint64_t KvLayout::BytesOf(std::span<const std::uint64_t> blocks) const {
+  std::uint64_t bytes = 0;
+  for (std::size_t s = 0; s < blocks.size(); ++s) bytes += blocks[s] * store_groups_[s].block_bytes;
+  return bytes;
+}
 
 std::optional<LanePlace> KvLayout::Find(LaneId lane) const {
   const auto place = places_.find(lane);
@@ -192,7 +230,7 @@ std::string KvLayout::Fingerprint() const {
     const LaneGroupSpec& spec = group.spec();
     text += fmt::format(";{}x{}+{},{}/{},w{}+{}{}:", spec.lanes.size(), spec.key_dim,
                         spec.value_dim, NameOf(spec.key_codec), NameOf(spec.value_codec),
-                        spec.window, spec.sinks, spec.shares_tokens ? "" : ",sealed");
+                        spec.window, spec.sinks, group.shares_tokens() ? "" : ",sealed");
     for (const LaneId& lane : spec.lanes) {
       text += fmt::format("{}.{}.{},", lane.model, lane.layer, lane.head);
     }

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <string>
+#include <utility>
 
 namespace ashlar::kv {
 namespace {
@@ -37,7 +39,7 @@ TEST(KvLayout, ALatentLaneHasNoValuesOfItsOwn) {
 TEST(KvLayout, TilesFillTheBlockWithoutOverlap) {
   KvLayoutSpec spec = OneGroup(3, 2, 24);
   spec.block_tokens = 32;
-  spec.groups[0].key_codec = DType::kF32;
+  spec.groups[0].key_codec = {.kind = KvCodecKind::kF32};
   const auto layout = KvLayout::Create(spec);
   ASSERT_TRUE(layout.ok());
   const LaneGroup& group = layout->group(0);
@@ -53,6 +55,72 @@ TEST(KvLayout, TilesFillTheBlockWithoutOverlap) {
     }
   }
   EXPECT_EQ(group.block_bytes(), expected);
+}
+
+TEST(KvLayout, AGroupIsEncodedWhenItsKOrItsVIs) {
+  constexpr KvCodec kF32 = {.kind = KvCodecKind::kF32};
+  constexpr KvCodec kQ8 = {.kind = KvCodecKind::kQ8, .is_rotated = true};
+  struct Case {
+    KvCodec key;
+    KvCodec value;
+    std::uint32_t value_dim;
+    bool is_encoded;
+  };
+  for (const Case& c :
+       {Case{kQ8, kQ8, 64, true}, Case{kQ8, kF32, 64, true}, Case{kF32, kQ8, 64, true},
+        Case{kF32, kF32, 64, false}, Case{kF32, kQ8, 0, false}}) {
+    KvLayoutSpec spec = OneGroup(1, 1, 64);
+    spec.groups[0].key_codec = c.key;
+    spec.groups[0].value_codec = c.value;
+    spec.groups[0].value_dim = c.value_dim;
+    const auto layout = KvLayout::Create(spec);
+    ASSERT_TRUE(layout.ok()) << layout.error().message;
+    EXPECT_EQ(layout->group(0).is_encoded(), c.is_encoded);
+    EXPECT_EQ(layout->group(0).open_block_bytes() > 0, c.is_encoded);
+    EXPECT_EQ(layout->group(0).shares_tokens(), !c.is_encoded);
+  }
+  KvLayoutSpec forced = OneGroup(1, 1, 64);
+  forced.groups[0].shares_tokens = false;
+  EXPECT_FALSE(KvLayout::Create(forced)->group(0).is_encoded());
+  EXPECT_FALSE(KvLayout::Create(forced)->group(0).shares_tokens());
+}
+
+TEST(KvLayout, TilesOfEncodedAndOfOpenBlocksFillThemWithoutOverlap) {
+  // SmolLM2's lanes: K in q8, 8.5 bits an element; V in f32, which stays f32 while it is open.
+  KvLayoutSpec spec = OneGroup(30, 3, 64);
+  spec.groups[0].key_codec = {.kind = KvCodecKind::kQ8};
+  spec.groups[0].value_codec = {.kind = KvCodecKind::kF32};
+  const auto layout = KvLayout::Create(spec);
+  ASSERT_TRUE(layout.ok()) << layout.error().message;
+  const LaneGroup& group = layout->group(0);
+  EXPECT_EQ(group.key_tile_bytes(), 16u * 64u * 17u / 16u);
+  EXPECT_EQ(group.value_tile_bytes(), 16u * 64u * 4u);
+  EXPECT_EQ(group.open_key_tile_bytes(), 16u * 64u * 2u);
+  EXPECT_EQ(group.open_value_tile_bytes(), 16u * 64u * 4u);
+  LanePlace expected;
+  for (std::uint32_t layer = 0; layer < 30; ++layer) {
+    for (std::uint32_t head = 0; head < 3; ++head) {
+      const auto place = layout->Find({.layer = layer, .head = head});
+      EXPECT_EQ(place->key_offset, expected.key_offset);
+      EXPECT_EQ(place->value_offset, expected.key_offset + group.key_tile_bytes());
+      EXPECT_EQ(place->open_key_offset, expected.open_key_offset);
+      EXPECT_EQ(place->open_value_offset, expected.open_key_offset + group.open_key_tile_bytes());
+      expected.key_offset = place->value_offset + group.value_tile_bytes();
+      expected.open_key_offset = place->open_value_offset + group.open_value_tile_bytes();
+    }
+  }
+  EXPECT_EQ(group.block_bytes(), expected.key_offset);
+  EXPECT_EQ(group.open_block_bytes(), expected.open_key_offset);
+}
+
+TEST(KvLayout, TheFingerprintNamesBothCodecs) {
+  KvLayoutSpec spec = OneGroup(1, 1, 64);
+  spec.groups[0].key_codec = {.kind = KvCodecKind::kQ8, .is_rotated = true};
+  spec.groups[0].value_codec = {.kind = KvCodecKind::kKc4};
+  const std::string text = KvLayout::Create(spec)->Fingerprint();
+  EXPECT_NE(text.find("hq8/kc4"), std::string::npos) << text;
+  std::swap(spec.groups[0].key_codec, spec.groups[0].value_codec);
+  EXPECT_NE(KvLayout::Create(spec)->Fingerprint(), text);
 }
 
 TEST(KvLayout, EveryAttentionKindIsADescriptor) {
@@ -141,7 +209,11 @@ TEST(KvLayout, RefusesNamingTheFieldAndWhatIsAllowed) {
   for (const std::uint32_t bad : {0u, 8u, 24u, 512u}) {
     EXPECT_TRUE(has(message([&](KvLayoutSpec& s) { s.block_tokens = bad; }), "16, 32"));
   }
-  EXPECT_TRUE(has(message([](KvLayoutSpec& s) { s.groups[0].key_codec = DType::kQ8_0; }), "Q8_0"));
+  for (const KvCodec bad :
+       {KvCodec{.kind = KvCodecKind{12}}, KvCodec{.kind = KvCodecKind::kF16, .is_rotated = true}}) {
+    EXPECT_TRUE(has(message([&](KvLayoutSpec& s) { s.groups[0].key_codec = bad; }), "codec"));
+    EXPECT_TRUE(has(message([&](KvLayoutSpec& s) { s.groups[0].value_codec = bad; }), "codec"));
+  }
 }
 
 }  // namespace

@@ -9,7 +9,7 @@ PrefixLease PrefixLease::Take(CacheCore& core, std::span<const NodeId> path, Acc
   if (path.empty()) return lease;
   const std::uint64_t position = path.size() * core.block_tokens();
   std::vector<std::uint64_t>& needed = core.needed;
-  needed.assign(core.groups(), 0);
+  needed.assign(core.store_groups(), 0);
   ForEachLiveBlock(core, path.back(), path.size(), position,
                    [&](NodeId, std::uint64_t, std::uint32_t g, BlockId block) {
                      needed[g] += core.needs_promise(block, account) ? 1 : 0;

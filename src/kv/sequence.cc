@@ -37,17 +37,22 @@ std::optional<Sequence> Sequence::Fork(std::uint64_t max_tokens) {
 }
 
 std::span<std::byte* const> Sequence::addresses(std::uint32_t group) const {
-  const BlockStore& store = cache_->core_->pool.store();
-  if (state_->moves != store.moves()) {
-    for (SequenceState::Table& table : state_->tables) {
-      for (std::size_t i = 0; i < table.blocks.size(); ++i) {
-        const bool has_address = table.blocks[i] != kNoBlock && cache_->core_->options.has_bytes;
-        table.addresses[i] = has_address ? store.Data(table.blocks[i]) : nullptr;
-      }
-    }
-    state_->moves = store.moves();
-  }
+  RefreshAddresses();
   return state_->tables[group].addresses;
+}
+
+void Sequence::RefreshAddresses() const {
+  const BlockStore& store = cache_->core_->pool.store();
+  if (state_->moves == store.moves()) return;
+  const auto address_of = [&](BlockId block) {
+    const bool has_address = block != kNoBlock && cache_->core_->options.has_bytes;
+    return has_address ? store.Data(block) : nullptr;
+  };
+  for (SequenceState::Table& table : state_->tables) {
+    std::ranges::transform(table.blocks, table.addresses.begin(), address_of);
+    std::ranges::transform(table.open, table.open_addresses.begin(), address_of);
+  }
+  state_->moves = store.moves();
 }
 
 std::uint64_t Sequence::bytes() const {
@@ -56,7 +61,8 @@ std::uint64_t Sequence::bytes() const {
     const std::vector<BlockId>& blocks = state_->tables[g].blocks;
     const auto held =
         blocks.size() - static_cast<std::size_t>(std::ranges::count(blocks, kNoBlock));
-    bytes += held * cache_->layout().group(g).block_bytes();
+    const LaneGroup& group = cache_->layout().group(g);
+    bytes += held * group.block_bytes() + state_->tables[g].open.size() * group.open_block_bytes();
   }
   return bytes;
 }
@@ -75,6 +81,7 @@ void Sequence::CheckInvariants() const {
                  "group {}: {} blocks held, {} promised ({} of them for now), {} needed", g, held,
                  table.promised, table.extra, reach);
     ASHLAR_CHECK(group.has_window() || held == table.blocks.size(), "group {} has a hole", g);
+    CheckOpenBlocks(g);
   }
 }
 
@@ -104,7 +111,9 @@ bool KvCache::Prepare(SequenceState& state, std::uint64_t count) {
       writes_tail && IsSealed(state.tables[0].blocks[state.size / block_tokens]);
   bool is_promised = true;
   bool takes_any = copies_tail;
-  needed_.assign(core_->groups(), 0);
+  ASHLAR_CHECK(HasRawTail(state), "the open block at {} tokens was written over and not committed",
+               state.size);
+  needed_.assign(core_->store_groups(), 0);
   for (std::uint32_t g = 0; g < core_->groups(); ++g) {
     const SequenceState::Table& table = state.tables[g];
     const std::uint64_t held = table.blocks.size();
@@ -124,6 +133,7 @@ bool KvCache::Prepare(SequenceState& state, std::uint64_t count) {
     }
   }
   if (takes_any) core_->UpdateTime();
+  TakeOpenBlocks(state);
   if (writes_tail) CopySharedTail(state);
   for (std::uint32_t g = 0; g < core_->groups(); ++g) {
     while (state.tables[g].blocks.size() < end) {
@@ -191,6 +201,10 @@ void KvCache::Commit(SequenceState& state, std::span<const TokenId> tokens) {
   const std::uint64_t block_tokens = core_->block_tokens();
   ASHLAR_CHECK(tokens.size() <= state.prepared, "{} tokens committed, {} prepared", tokens.size(),
                state.prepared);
+  const std::uint64_t touched = core_->layout.BlocksNeeded(state.size + state.prepared);
+  if (!tokens.empty()) {
+    state.raw_from = std::max(state.raw_from, touched - std::min(touched, state.open_blocks));
+  }
   state.prepared -= tokens.size();
   while (!tokens.empty()) {
     const std::uint64_t room = block_tokens - state.size % block_tokens;
@@ -332,6 +346,7 @@ void KvCache::Release(std::unique_ptr<SequenceState> state) {
   for (std::uint32_t g = 0; g < core_->groups(); ++g) {
     core_->pool.Unpromise(state->account, g, state->tables[g].promised);
   }
+  GiveOpenBlocks(*state);
   if (state->path != kNoNode) {
     core_->index.DropReference(state->path);
     core_->RemoveUnneeded(state->path);

@@ -22,9 +22,10 @@ std::uint64_t KvCache::LongestRollback(const SequenceState& state, std::uint64_t
     }
     return number < sealed && core_->index.block(path[number], g) != kNoBlock;
   };
-  for (std::uint32_t g = 0; g < core_->groups(); ++g) {
-    const LaneGroup& group = core_->layout.group(g);
-    if (!group.shares_tokens() && size / block_tokens < sealed) {
+  for (const LaneGroup& group : core_->layout.groups()) {
+    // An encoded group can go on in a block whose rows it has in its ring still.
+    const std::uint64_t open_from = group.is_encoded() ? state.raw_from : sealed;
+    if (!group.shares_tokens() && size / block_tokens < open_from) {
       size = size / block_tokens * block_tokens;
     }
   }
@@ -59,9 +60,10 @@ std::optional<std::uint64_t> KvCache::Truncate(SequenceState& state, std::uint64
   const std::uint64_t keep = core_->layout.BlocksNeeded(size);
   // The block that is written next is sealed: it will have to be copied.
   const bool copies_tail = size % block_tokens != 0 && size / block_tokens < sealed;
-  needed_.assign(core_->groups(), copies_tail && !state.has_copy_promise ? 1 : 0);
+  needed_.assign(core_->store_groups(), 0);
   for (std::uint32_t g = 0; g < core_->groups(); ++g) {
     const SequenceState::Table& table = state.tables[g];
+    needed_[g] = copies_tail && !state.has_copy_promise ? 1 : 0;
     // What comes back pays for what a window revives, and what is short is asked for.
     std::uint64_t there = table.promised - (state.has_copy_promise ? 1 : 0);
     for (std::uint64_t i = keep; i < table.blocks.size(); ++i) {
@@ -103,6 +105,7 @@ std::optional<std::uint64_t> KvCache::Truncate(SequenceState& state, std::uint64
   }
   state.size = size;
   state.tokens.resize(size);
+  state.raw_from = std::min(state.raw_from, keep);
   return size;
 }
 
@@ -129,9 +132,10 @@ void KvCache::NeededToFork(const SequenceState& state, std::uint64_t max_tokens,
   const std::uint64_t held = core_->layout.BlocksNeeded(state.size);
   const bool has_tail = state.size % core_->block_tokens() != 0;
   const bool is_sealed = has_tail && IsSealed(state.tables[0].blocks[held - 1]);
-  blocks.assign(core_->groups(), state.max_rollback > 0 || is_sealed ? 1 : 0);
+  blocks.assign(core_->store_groups(), state.open_blocks);
   for (std::uint32_t g = 0; g < core_->groups(); ++g) {
     const LaneGroup& group = core_->layout.group(g);
+    blocks[g] = state.max_rollback > 0 || is_sealed ? 1 : 0;
     blocks[g] += group.PeakBlocks(max_tokens, state.chunk + state.max_rollback);
     if (group.has_window()) continue;
     blocks[g] -= held;
@@ -149,6 +153,8 @@ void Sequence::BlocksNeededToFork(std::uint64_t max_tokens,
 
 std::unique_ptr<SequenceState> KvCache::Fork(SequenceState& from, std::uint64_t max_tokens) {
   ASHLAR_CHECK(max_tokens >= from.size, "a fork of {} tokens for {}", from.size, max_tokens);
+  ASHLAR_CHECK(HasRawTail(from), "the open block at {} tokens was written over and not committed",
+               from.size);
   core_->UpdateTime();
   const std::uint64_t held = core_->layout.BlocksNeeded(from.size);
   NeededToFork(from, max_tokens, needed_);
@@ -164,6 +170,8 @@ std::unique_ptr<SequenceState> KvCache::Fork(SequenceState& from, std::uint64_t 
   state->max_tokens = max_tokens;
   state->chunk = from.chunk;
   state->max_rollback = from.max_rollback;
+  state->open_blocks = from.open_blocks;
+  state->raw_from = from.raw_from;
   state->account = from.account;
   state->retention = from.retention;
   state->path = from.path;
@@ -185,6 +193,7 @@ std::unique_ptr<SequenceState> KvCache::Fork(SequenceState& from, std::uint64_t 
       core_->pool.Pin(block, state->account);
     }
   }
+  CopyOpenBlocks(from, *state);
   return state;
 }
 

@@ -24,13 +24,13 @@ std::size_t RoundUp(std::size_t value, std::size_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
-kernels::KvFormat FormatOf(DType codec) {
-  switch (codec) {
-    case DType::kF32:
+kernels::KvFormat FormatOf(KvCodec codec) {
+  switch (codec.kind) {
+    case KvCodecKind::kF32:
       return kernels::KvFormat::kF32;
-    case DType::kF16:
+    case KvCodecKind::kF16:
       return kernels::KvFormat::kF16;
-    case DType::kBF16:
+    case KvCodecKind::kBF16:
       return kernels::KvFormat::kBF16;
     default:
       ASHLAR_CHECK(false, "codec {} has no kernel", NameOf(codec));
@@ -58,6 +58,8 @@ Attention::Attention(const ModelConfig& config, const kv::KvLayout& layout,
       partials_(kPartialFloats) {
   ASHLAR_CHECK(layout.groups().size() == 1,
                "a layout of {} lane groups; this forward pass reads one", layout.groups().size());
+  ASHLAR_CHECK(layout.group(0).spec().key_codec == layout.group(0).spec().value_codec,
+               "K and V in two codecs; this forward pass reads one");
   for (std::uint32_t layer = 0; layer < config.layers; ++layer) {
     for (std::uint32_t head = 0; head < config.kv_heads; ++head) {
       const std::optional<kv::LanePlace> place = layout.Find({.layer = layer, .head = head});

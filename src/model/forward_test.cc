@@ -42,7 +42,7 @@ class Fixture {
 struct Recipe {
   std::size_t threads = 1;
   std::uint32_t block_tokens = 16;
-  DType codec = DType::kF32;
+  KvCodecKind codec = KvCodecKind::kF32;
   std::size_t max_tokens = 1024;
   kernels::Isa isa = kernels::BestIsa();
 };
@@ -51,7 +51,8 @@ class Machine {
  public:
   Machine(const Model& model, const Recipe& recipe)
       : pool_(recipe.threads),
-        cache_(*kv::KvCache::Create(*KvLayoutOf(model.config(), recipe.codec, recipe.block_tokens),
+        cache_(*kv::KvCache::Create(*KvLayoutOf(model.config(), {.kind = recipe.codec},
+                                                {.kind = recipe.codec}, recipe.block_tokens),
                                     {.memory_bytes = 64 << 20}, clock_)),
         forward_(model, cache_->layout(), kernels::KernelsFor(recipe.isa), pool_,
                  recipe.max_tokens) {}
@@ -139,7 +140,7 @@ INSTANTIATE_TEST_SUITE_P(Options, EveryTinyModel, testing::ValuesIn(AllTinyModel
                            return name;
                          });
 
-class EveryCodec : public testing::TestWithParam<DType> {};
+class EveryCodec : public testing::TestWithParam<KvCodecKind> {};
 
 // Long enough for three softmax segments, so that merges and split decode are on the path.
 TEST_P(EveryCodec, LongSequencesAreTheSameInChunksOnThreadsAndInBatches) {
@@ -200,14 +201,15 @@ TEST_P(EveryCodec, LongSequencesAreTheSameInChunksOnThreadsAndInBatches) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Codecs, EveryCodec,
-                         testing::Values(DType::kF32, DType::kF16, DType::kBF16));
+                         testing::Values(KvCodecKind::kF32, KvCodecKind::kF16, KvCodecKind::kBF16));
 
 TEST(Forward, CodecsDifferAndStayClose) {
   const Fixture fixture(TinyModelOptions{});
   const std::vector<TokenId> tokens = RandomTokens(40, 9);
-  const Logits exact = Machine(fixture.model(), {.codec = DType::kF32}).RunAlone(tokens, 40).back();
+  const Logits exact =
+      Machine(fixture.model(), {.codec = KvCodecKind::kF32}).RunAlone(tokens, 40).back();
   for (const auto& [codec, tolerance] :
-       std::map<DType, float>{{DType::kF16, 0.02f}, {DType::kBF16, 0.2f}}) {
+       std::map<KvCodecKind, float>{{KvCodecKind::kF16, 0.02f}, {KvCodecKind::kBF16, 0.2f}}) {
     const Logits rounded = Machine(fixture.model(), {.codec = codec}).RunAlone(tokens, 40).back();
     EXPECT_NE(rounded, exact);  // a codec that changes nothing would not be stored
     for (std::size_t i = 0; i < exact.size(); ++i) ASSERT_NEAR(rounded[i], exact[i], tolerance);

@@ -65,7 +65,7 @@ struct Machine {
 
   // All requests at once.
   std::vector<std::shared_ptr<LogitSink>> Run(std::vector<engine::GenerationRequest> requests,
-                                              DType codec, kv::Reuse reuse) const {
+                                              KvCodec codec, kv::Reuse reuse) const {
     engine::EngineOptions options{
         .kv_codec = codec, .kv_memory_bytes = std::uint64_t{3} << 30, .reuse = reuse};
     auto engine = engine::Engine::Create(model, kernels::KernelsFor(kernels::BestIsa()), pool,
@@ -83,7 +83,7 @@ struct Machine {
   }
 };
 
-void Check(const Machine& machine, DType codec, std::size_t cold_runs) {
+void Check(const Machine& machine, KvCodec codec, std::size_t cold_runs) {
   const std::uint32_t vocab = machine.model.config().vocab;
   const std::vector<TokenId> shared = Text(1, kShared, vocab);
   std::vector<engine::GenerationRequest> requests;
@@ -134,8 +134,8 @@ int Main(const char* path, bool all) {
   const auto model = model::Model::Load(*file, pool, nullptr);
   ASHLAR_CHECK(model.ok(), "{}", model.error().message);
   const Machine machine{.model = **model, .pool = pool, .clock = clock};
-  Check(machine, DType::kF16, all ? kConversations : 2);
-  Check(machine, DType::kF32, all ? kConversations : 1);
+  Check(machine, {.kind = KvCodecKind::kF16}, all ? kConversations : 2);
+  Check(machine, {.kind = KvCodecKind::kF32}, all ? kConversations : 1);
   return 0;
 }
 

@@ -1,11 +1,11 @@
 #include "kv/testing/cache_ops.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "base/check.h"
 #include "base/rng.h"
+#include "kv/testing/marks.h"
 
 namespace ashlar::kv::testing {
 namespace {
@@ -13,14 +13,6 @@ namespace {
 constexpr std::size_t kMaxLive = 12;
 constexpr std::size_t kMaxLeases = 4;
 constexpr std::uint64_t kMaxText = 220;
-
-// What is written into the slot of a prefix's last token: a chain over its tokens.
-std::uint64_t FirstMark(std::uint32_t scope, std::uint32_t group) {
-  return MixBits(scope * 1000 + group);
-}
-std::uint64_t NextMark(std::uint64_t mark, TokenId token) {
-  return MixBits(mark ^ static_cast<std::uint64_t>(token));
-}
 
 // Not inlined: GCC 12 then sees the error's string freed that is not there.
 [[gnu::noinline]] EventReplica ReplicaOf(Snapshot snapshot) {
@@ -37,6 +29,12 @@ LaneGroupSpec Group(std::string name, std::uint32_t layer, std::uint32_t layers,
 LaneGroupSpec Windowed(LaneGroupSpec spec, std::uint64_t window, std::uint64_t sinks = 0) {
   spec.window = window;
   spec.sinks = sinks;
+  return spec;
+}
+
+LaneGroupSpec Encoded(LaneGroupSpec spec, std::string_view key, std::string_view value) {
+  spec.key_codec = *ParseKvCodec(key);
+  spec.value_codec = *ParseKvCodec(value);
   return spec;
 }
 
@@ -57,6 +55,12 @@ KvLayoutSpec LayoutNamed(const std::string& name) {
                    Windowed(Group("wide", 7, 1, 24), 64, 16), Group("latent", 8, 1, 40),
                    Windowed(Group("one", 9, 1, 8), 1)};
     spec.groups[3].value_dim = 0;
+  } else if (name == "encoded") {
+    spec.groups = {Encoded(Group("encoded", 0, 1, 8), "hq8", "q4")};
+  } else if (name == "codecs") {
+    spec.groups = {Group("raw", 0, 1, 8), Encoded(Group("both", 1, 2, 8), "kc2", "kc2"),
+                   Windowed(Encoded(Group("key", 3, 1, 16), "q8", "f32"), 24, 5),
+                   Windowed(Encoded(Group("value", 4, 1, 40), "f32", "lm3"), 1)};
   } else {
     ASHLAR_CHECK(false, "no layout '{}'", name);
   }
@@ -179,43 +183,13 @@ std::uint64_t CacheWorld::LongestStored(std::uint32_t scope,
   return std::min<std::uint64_t>(longest, prompt.size() - 1);
 }
 
-void CacheWorld::Write(Live& live, std::uint64_t from, std::uint64_t to) {
-  if (!options_.is_checked) return;
-  const std::uint64_t block_tokens = cache_->layout().block_tokens();
-  for (std::uint32_t g = 0; g < cache_->layout().groups().size(); ++g) {
-    const auto addresses = live.sequence.addresses(g);
-    std::uint64_t mark = FirstMark(live.scope, g);
-    for (std::uint64_t i = 0; i < to; ++i) {
-      mark = NextMark(mark, live.tokens[i]);
-      if (i < from) continue;
-      std::memcpy(addresses[i / block_tokens] + i % block_tokens * sizeof mark, &mark, sizeof mark);
-    }
-  }
-}
-
 void CacheWorld::CheckContent(const Live& live) const {
   if (!options_.is_checked) return;
-  const std::uint64_t block_tokens = cache_->layout().block_tokens();
   const std::uint64_t size = live.tokens.size();
   live.sequence.CheckInvariants();
   ASHLAR_CHECK(live.sequence.size() == size, "{} tokens, expected {}", live.sequence.size(), size);
   ASHLAR_CHECK(std::ranges::equal(live.sequence.tokens(), live.tokens), "tokens differ");
-  for (std::uint32_t g = 0; g < cache_->layout().groups().size(); ++g) {
-    const LaneGroup& group = cache_->layout().group(g);
-    const auto addresses = live.sequence.addresses(g);
-    std::uint64_t mark = FirstMark(live.scope, g);
-    for (std::uint64_t i = 0; i < size; ++i) {
-      mark = NextMark(mark, live.tokens[i]);
-      const bool is_read =
-          !group.has_window() || i + group.spec().window > size || i < group.spec().sinks;
-      if (!is_read) continue;
-      const std::byte* const block = addresses[i / block_tokens];
-      ASHLAR_CHECK(block != nullptr, "group {} token {} of {} has no block", g, i, size);
-      std::uint64_t found = 0;
-      std::memcpy(&found, block + i % block_tokens * sizeof found, sizeof found);
-      ASHLAR_CHECK(found == mark, "group {} token {} of {} holds another prefix", g, i, size);
-    }
-  }
+  CheckMarks(live.sequence, cache_->layout(), SeedOf(live));
 }
 
 void CacheWorld::Admit(Bytes& bytes) {
@@ -242,8 +216,8 @@ void CacheWorld::Admit(Bytes& bytes) {
   LookupReport probe;
   if (options_.is_checked) probe = cache_->Probe(query);
   Admission admission = cache_->Admit(query, options);
-  const std::uint64_t longest =
-      options_.is_checked ? LongestStored(scope, prompt) : prompt.size() - 1;
+  std::uint64_t longest = options_.is_checked ? LongestStored(scope, prompt) : prompt.size() - 1;
+  if (cache_->layout().has_encoded()) longest -= longest % cache_->layout().block_tokens();
   ASHLAR_CHECK(admission.report.prompt_tokens == prompt.size(), "a report of another prompt");
   if (admission.status != AdmitStatus::kAdmitted) {
     (admission.status == AdmitStatus::kWait ? waits_ : refusals_) += 1;
@@ -265,6 +239,9 @@ void CacheWorld::Admit(Bytes& bytes) {
             .reuses = options.reuse != Reuse::kOff,
             .max_tokens = options.max_tokens,
             .chunk = options.chunk,
+            .max_rollback = options.max_rollback,
+            .stored_from = hit,
+            .longest = hit,
             .tokens = {prompt.begin(), prompt.begin() + static_cast<std::ptrdiff_t>(hit)},
             .prompt = prompt,
             .tail = std::make_shared<int>(0)};
@@ -295,13 +272,20 @@ void CacheWorld::Extend(Bytes& bytes, Live& live) {
                              : static_cast<TokenId>(RandomBits(3, flavour, i) % 5));
   }
   live.tokens.insert(live.tokens.end(), more.begin(), more.end());
+  if (options_.is_checked) {
+    WriteMarks(live.sequence, cache_->layout(), SeedOf(live), live.tokens, size);
+  }
+  live.longest = std::max<std::uint64_t>(live.longest, live.tokens.size());
+  // Some of them may turn out wrong, as in speculation.
+  const std::uint64_t wrong = bytes.Below(1 + std::min(live.max_rollback, count - 1));
+  more.resize(count - wrong);
+  live.tokens.resize(size + more.size());
   if (!std::equal(live.tokens.begin(), live.tokens.end(), live.prompt.begin(),
                   live.prompt.begin() + static_cast<std::ptrdiff_t>(
                                             std::min(live.prompt.size(), live.tokens.size())))) {
     live.prompt.clear();
   }
   live.tail = std::make_shared<int>(0);
-  Write(live, size, size + count);
   live.sequence.Commit(more);
   if (live.reuses) {
     Store(live.scope,
@@ -335,6 +319,9 @@ void CacheWorld::ForkOne(Bytes& bytes, Live& live) {
              .reuses = live.reuses,
              .max_tokens = max_tokens,
              .chunk = live.chunk,
+             .max_rollback = live.max_rollback,
+             .stored_from = live.stored_from,
+             .longest = live.longest,
              .tokens = live.tokens,
              .prompt = {},
              .tail = live.tail};
@@ -351,11 +338,19 @@ void CacheWorld::Cut(Bytes& bytes, Live& live) {
     CheckContent(live);
     return;
   }
+  const std::uint64_t block_tokens = cache_->layout().block_tokens();
   bool has_windows = false;
   for (const LaneGroup& group : cache_->layout().groups()) has_windows |= group.has_window();
-  ASHLAR_CHECK(*size <= wanted && (has_windows || *size == wanted), "cut to {}, asked for {}",
-               *size, wanted);
-  const std::uint64_t block_tokens = cache_->layout().block_tokens();
+  // Further back only where a window or an encoded block has given something up, ...
+  const bool is_exact = !cache_->layout().has_encoded() || wanted % block_tokens == 0;
+  const std::uint64_t least = is_exact ? wanted : wanted / block_tokens * block_tokens;
+  ASHLAR_CHECK(*size <= wanted && (has_windows || *size >= least), "cut to {}, asked for {}", *size,
+               wanted);
+  // ... and never as far as was promised.
+  const bool is_promised = wanted >= live.stored_from && wanted + live.max_rollback >= live.longest;
+  ASHLAR_CHECK(!is_promised || *size == wanted, "cut to {}, asked for {}, from {} at the most",
+               *size, wanted, live.longest);
+  live.stored_from = std::min(live.stored_from, *size);
   if (*size != old) live.prompt.clear();
   if (*size / block_tokens != old / block_tokens || *size % block_tokens == 0) {
     live.tail = std::make_shared<int>(0);
@@ -456,6 +451,17 @@ void CacheWorld::CheckAll() {
   for (const MemoryRow& row : report.rows) bytes += row.bytes;
   ASHLAR_CHECK(bytes == report.arena_bytes, "{} bytes accounted for, {} there are", bytes,
                report.arena_bytes);
+  // Nobody but sequences has open blocks, taken or promised.
+  std::uint64_t open_blocks = 0;
+  for (const Live& live : live_) {
+    open_blocks += cache_->layout().OpenBlocks(live.max_rollback);
+  }
+  for (std::uint32_t g = cache_->core().groups(); g < cache_->core().store_groups(); ++g) {
+    const BlockPool& pool = cache_->core().pool;
+    ASHLAR_CHECK(pool.pinned(g) + pool.promised(g) == open_blocks,
+                 "{} open blocks taken and {} promised, not {}", pool.pinned(g), pool.promised(g),
+                 open_blocks);
+  }
   Snapshot truth = cache_->TakeSnapshot();
   Snapshot replayed = replica_.TakeSnapshot();
   const auto by_key = [](const SnapshotEntry& a, const SnapshotEntry& b) {

@@ -2,10 +2,10 @@
 // bytes. CacheWorld performs them on a KvCache and on a naive model at once, and checks after each:
 //
 //   - content: every slot a sequence may read holds the mark of exactly its prefix, group and
-//   scope;
+//     scope, raw in open blocks and encoded in sealed ones;
 //   - hits: never more than the longest prefix ever stored in that scope; and, in a world that
-//   never
-//     replaces, exactly that;
+//     never replaces, exactly that, in whole blocks where a group is encoded;
+//   - going back: as far as asked within max_rollback;
 //   - promises: an admitted sequence can always go on;
 //   - accounting: rows and rest add up to the arena; events replay to the snapshot;
 //   - KvCache::CheckInvariants.
@@ -39,7 +39,8 @@ struct WorldOptions {
   std::uint64_t ceiling_bytes = 0;  // of the account that has one; 0: a third of the memory
 };
 
-// Layouts worth testing: "full", "window", "sinks", "hybrid", "mixed" (five groups of all kinds).
+// Layouts worth testing: "full", "window", "sinks", "hybrid", "mixed" (five groups of all kinds),
+// "encoded", "codecs" (a raw group, one encoded, and two with windows encoded in K or V only).
 KvLayoutSpec LayoutNamed(const std::string& name);
 
 class CacheWorld {
@@ -63,9 +64,12 @@ class CacheWorld {
     bool reuses = true;
     std::uint64_t max_tokens = 0;
     std::uint64_t chunk = 1;
-    std::vector<TokenId> tokens;  // stored, as the model sees it
-    std::vector<TokenId> prompt;  // what it was admitted with
-    std::shared_ptr<int> tail;    // shared by those that may still share the open block
+    std::uint64_t max_rollback = 0;
+    std::uint64_t stored_from = 0;  // positions from here on were computed by it
+    std::uint64_t longest = 0;      // ever written
+    std::vector<TokenId> tokens;    // stored, as the model sees it
+    std::vector<TokenId> prompt;    // what it was admitted with
+    std::shared_ptr<int> tail;      // shared by those that may still share the open block
   };
   class Bytes;
 
@@ -80,7 +84,7 @@ class CacheWorld {
   std::vector<TokenId> MakeText(Bytes& bytes);
   void Store(std::uint32_t scope, std::span<const TokenId> tokens);
   std::uint64_t LongestStored(std::uint32_t scope, std::span<const TokenId> prompt) const;
-  void Write(Live& live, std::uint64_t from, std::uint64_t to);
+  static std::uint64_t SeedOf(const Live& live) { return live.scope * 1000; }
   void CheckContent(const Live& live) const;
   void CheckAll();
   void ReplayEvents();

@@ -3,20 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "base/check.h"
 #include "base/rng.h"
+#include "kv/testing/marks.h"
 
 namespace ashlar::kv::testing {
 namespace {
 
 constexpr std::uint64_t kEvents = 1024;
-
-std::uint64_t NextMark(std::uint64_t mark, TokenId token) {
-  return MixBits(mark ^ static_cast<std::uint64_t>(token));
-}
 
 }  // namespace
 
@@ -40,7 +36,7 @@ Tokens First(const Tokens& tokens, std::uint64_t count) {
 std::uint64_t BytesOfOneOfEach(const KvLayoutSpec& spec) {
   std::uint64_t bytes = 0;
   const KvLayout layout = *KvLayout::Create(spec);
-  for (const LaneGroup& group : layout.groups()) bytes += group.block_bytes();
+  for (const StoreGroup& group : layout.store_groups()) bytes += group.block_bytes;
   return bytes;
 }
 
@@ -101,44 +97,14 @@ void CacheScene::Touch(const Tokens& tokens) {
   ASHLAR_CHECK(!lease.empty(), "nothing to touch");
 }
 
-std::uint64_t CacheScene::FirstMark(std::uint32_t group) const {
-  return MixBits(RootHash(digest_) + group);
-}
-
 void CacheScene::Write(const Sequence& sequence, std::span<const TokenId> tokens) {
-  const std::uint64_t block_tokens = cache_->layout().block_tokens();
-  for (std::uint32_t g = 0; g < cache_->core().groups(); ++g) {
-    const auto addresses = sequence.addresses(g);
-    std::uint64_t mark = FirstMark(g);
-    for (const TokenId token : sequence.tokens()) mark = NextMark(mark, token);
-    std::uint64_t i = sequence.size();
-    for (const TokenId token : tokens) {
-      mark = NextMark(mark, token);
-      std::memcpy(addresses[i / block_tokens] + i % block_tokens * sizeof mark, &mark, sizeof mark);
-      ++i;
-    }
-  }
+  const std::span<const TokenId> stored = sequence.tokens();
+  const Tokens all = Join(Tokens(stored.begin(), stored.end()), tokens);
+  WriteMarks(sequence, cache_->layout(), RootHash(digest_), all, sequence.size());
 }
 
 void CacheScene::Check(const Sequence& sequence) const {
-  const std::uint64_t block_tokens = cache_->layout().block_tokens();
-  const std::uint64_t size = sequence.size();
-  for (std::uint32_t g = 0; g < cache_->core().groups(); ++g) {
-    const LaneGroup& group = cache_->layout().group(g);
-    const auto addresses = sequence.addresses(g);
-    std::uint64_t mark = FirstMark(g);
-    for (std::uint64_t i = 0; i < size; ++i) {
-      mark = NextMark(mark, sequence.tokens()[i]);
-      const bool is_read =
-          !group.has_window() || i + group.spec().window > size || i < group.spec().sinks;
-      if (!is_read) continue;
-      const std::byte* const block = addresses[i / block_tokens];
-      ASHLAR_CHECK(block != nullptr, "group {} token {} of {} has no block", g, i, size);
-      std::uint64_t found = 0;
-      std::memcpy(&found, block + i % block_tokens * sizeof found, sizeof found);
-      ASHLAR_CHECK(found == mark, "group {} token {} of {} holds another prefix", g, i, size);
-    }
-  }
+  CheckMarks(sequence, cache_->layout(), RootHash(digest_));
 }
 
 std::string CacheScene::State() const {
@@ -152,7 +118,7 @@ std::string CacheScene::State() const {
       c.copied_blocks, c.converged_blocks, c.unindexed_blocks, core.pool.store().moves(),
       core.index.nodes(), core.pool.live_pages(), cache_->live_sequences(), cache_->pinned_bytes(),
       core.events.last_sequence());
-  for (std::uint32_t g = 0; g < core.groups(); ++g) {
+  for (std::uint32_t g = 0; g < core.store_groups(); ++g) {
     text += fmt::format("group {}: {} pinned, {} promised\n", g, core.pool.pinned(g),
                         core.pool.promised(g));
   }
@@ -160,8 +126,8 @@ std::string CacheScene::State() const {
   text += fmt::format("memory {} {} {} {} {}\n", report.arena_bytes, report.free_slot_bytes,
                       report.slack_bytes, report.free_page_bytes, report.remainder_bytes);
   for (const MemoryRow& row : report.rows) {
-    text += fmt::format("account {} group {} {}: {}\n", row.account.value(), row.group,
-                        NameOf(row.state), row.bytes);
+    text += fmt::format("account {} group {} {}{}: {}\n", row.account.value(), row.group,
+                        NameOf(row.state), row.is_open_blocks ? " ring" : "", row.bytes);
   }
   std::vector<std::string> entries;
   for (const SnapshotEntry& entry : cache_->TakeSnapshot().entries) {

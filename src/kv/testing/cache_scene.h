@@ -22,7 +22,7 @@ Tokens Text(std::uint64_t seed, std::uint64_t count);
 Tokens Join(Tokens first, std::span<const TokenId> second);
 Tokens First(const Tokens& tokens, std::uint64_t count);
 
-// Bytes of one block of every group.
+// Bytes of one block of every group, open ones included.
 std::uint64_t BytesOfOneOfEach(const KvLayoutSpec& spec);
 // Memory for `blocks` blocks of a layout of one group, each in a page of its own, so that tests can
 // count.
@@ -71,7 +71,6 @@ class CacheScene {
 
  private:
   void Write(const Sequence& sequence, std::span<const TokenId> tokens);
-  std::uint64_t FirstMark(std::uint32_t group) const;
 
   ManualClock clock_;
   std::unique_ptr<KvCache> cache_;
