@@ -110,6 +110,7 @@ struct AttendArgs {
   const std::uint32_t* own_visible;  // [rows]: tokens of the own block row r sees, 1..block_tokens
   const std::uint32_t* first;  // [rows] or nullptr: row r sees nothing before token first[r] of the
                                // segment
+  std::size_t limit;           // no row sees token `limit` or later; kSegmentTokens: no limit
   float softcap;               // 0: none
   const float* q;              // as in PrepareArgs
   std::size_t q_stride;
@@ -121,16 +122,16 @@ struct AttendArgs {
   float* logits;                         // [rows, kSegmentTokens] or nullptr: tap
   const std::byte* const* next_k_tiles;  // what is likely to be read next, or nullptr
   std::size_t next_tiles;
-  float* scratch;  // AttendScratchFloats(rows) floats, 64-byte aligned, private to the thread
+  float* scratch;  // kAttendScratchFloats floats, 64-byte aligned, private to the thread
 };
 // Slots that no row sees may hold anything, also NaN.
 //
-// Logits and probabilities; digits of weighted tokens, their steps and sums; scales and minima; a
-// block's channels for kc4 and kc2.
-constexpr std::size_t AttendScratchFloats(std::size_t rows) {
-  return rows * kSegmentTokens + rows * (2 * kSegmentTokens / 4 + 16) + 2 * kSegmentTokens +
-         4 * kMaxHeadDim;
-}
+// For the rows that a kernel works on at a time: logits and probabilities, digits of weighted
+// tokens; scales and minima; a block's channels for kc4 and kc2.
+inline constexpr std::size_t kAttendTileRows = 6;
+inline constexpr std::size_t kAttendScratchFloats =
+    kAttendTileRows * (kSegmentTokens + 2 * kSegmentTokens / 4) + 2 * kSegmentTokens +
+    4 * kMaxHeadDim;
 
 // Folds `from` into `into` (both as AttendArgs writes them; `from` holds later positions): m = max
 // of both; a = Exp(into.max - m), b = Exp(from.max - m); sum = sum * a + from.sum * b; acc

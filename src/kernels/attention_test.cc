@@ -293,6 +293,27 @@ TEST(Attend, AWindowedRowSeesItsWindowOnly) {
   }
 }
 
+// Sinks: the first tokens of a block, and no more of it.
+TEST(Attend, NoRowSeesBeyondALimit) {
+  for (const KvCodecKind kind : AllKvCodecKinds()) {
+    Lane lane(Both(kind, 32, 16));
+    lane.AppendRandom(Reference(), 48, 26);
+    for (const std::uint32_t limit : {1u, 4u, 16u, 17u, 30u}) {
+      Rows rows = RandomRows(lane.spec(), 3, 2, 27);
+      rows.limit = limit;
+      const RowStates want = AttendSegment(Reference(), lane, 0, rows);
+      double sum = 0.0;
+      for (std::size_t t = 0; t < limit; ++t) sum += std::exp(want.logits[t] - want.max[0]);
+      EXPECT_NEAR(want.sum[0], sum, 1e-5 * sum) << limit;
+      for (const Isa isa : RunnableIsas()) {
+        RowStates got = AttendSegment(KernelsFor(isa), lane, 0, rows);
+        got.logits = want.logits;  // beyond the limit they are nobody's
+        ASSERT_TRUE(SameStates(got, want)) << NameOf(isa) << " " << NameOf(kind) << " " << limit;
+      }
+    }
+  }
+}
+
 TEST(Attend, ASoftcapBoundsTheLogits) {
   Lane lane(Both(KvCodecKind::kF32, 16, 16));
   lane.AppendRandom(Reference(), 40, 22);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <utility>
 
 #include "base/check.h"
@@ -11,246 +12,447 @@ namespace ashlar::model {
 namespace {
 
 using kernels::kSegmentTokens;
+using kernels::kSpanSegments;
 
-// Rows of a tile: enough to reuse each K and V vector often, few enough that their logits (1 KiB a
-// row) stay in the L2 cache.
-constexpr std::size_t kTileRows = 32;
-// States of split decode items: 4 MiB holds about 16,000 rows of head_dim 64.
-constexpr std::size_t kPartialFloats = std::size_t{1} << 20;
+// Query rows of an item that several chunks share.
+constexpr std::size_t kMaxRows = 128;
+// Partial states: 32 MiB hold those of 119,000 rows of 64 channels.
+constexpr std::size_t kPartialFloats = std::size_t{1} << 23;
 constexpr std::size_t kMaxBlocksPerSegment = kSegmentTokens / 16;  // blocks have 16 tokens or more
-constexpr std::size_t kMaxRows = 1024;  // of an item: kTileRows, or one token's query heads
 
-std::size_t RoundUp(std::size_t value, std::size_t multiple) {
+constexpr std::size_t RoundUp(std::size_t value, std::size_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
+constexpr std::uint64_t CeilDiv(std::uint64_t a, std::uint64_t b) { return (a + b - 1) / b; }
 
-kernels::KvFormat FormatOf(KvCodec codec) {
-  switch (codec.kind) {
-    case KvCodecKind::kF32:
-      return kernels::KvFormat::kF32;
-    case KvCodecKind::kF16:
-      return kernels::KvFormat::kF16;
-    case KvCodecKind::kBF16:
-      return kernels::KvFormat::kBF16;
-    default:
-      ASHLAR_CHECK(false, "codec {} has no kernel", NameOf(codec));
-  }
-}
-
-std::uint64_t SegmentsOf(std::uint64_t tokens) {
-  return (tokens + kSegmentTokens - 1) / kSegmentTokens;
-}
+KvCodecKind OpenKindOf(KvCodec codec) { return IsRaw(codec) ? codec.kind : kOpenKind; }
 
 }  // namespace
 
+// An item's rows and what the kernels need beside them.
+struct Attention::Work {
+  const Item* item = nullptr;
+  std::uint32_t chunk = 0;  // the first member
+  std::size_t rows = 0;
+  const float* q = nullptr;
+  const std::byte* prepared = nullptr;
+  bool has_own = false;         // the rows' own block may lie in what is run
+  std::uint64_t own_start = 0;  // first position of it
+  RawTiles own = {};
+  std::uint64_t first_position = 0;  // of the first row
+
+  // The worker's memory.
+  float* gathered_q = nullptr;
+  std::byte* gathered_prepared = nullptr;
+  State total = {};
+  State span = {};
+  State part = {};
+  float* logits = nullptr;
+  float* kernel_scratch = nullptr;
+  std::array<std::uint32_t, kMaxRows> visible;
+  std::array<std::uint32_t, kMaxRows> first;
+  std::array<const std::byte*, kMaxBlocksPerSegment> k_tiles;
+  std::array<const std::byte*, kMaxBlocksPerSegment> v_tiles;
+  std::array<const std::byte*, kMaxBlocksPerSegment> next_tiles;
+};
+
 Attention::Attention(const ModelConfig& config, const kv::KvLayout& layout,
-                     const kernels::KernelSet& kernels, ThreadPool& pool, std::size_t max_tokens)
+                     const kernels::KernelSet& kernels, ThreadPool& pool, std::size_t max_tokens,
+                     const AttentionSpec& spec)
     : layout_(layout),
       kernels_(kernels),
       pool_(pool),
+      spec_(spec),
       heads_(config.heads),
       kv_heads_(config.kv_heads),
       group_(config.group()),
       head_dim_(config.head_dim),
-      tile_tokens_(std::max<std::size_t>(1, kTileRows / config.group())),
-      scale_(static_cast<float>(1.0 / std::sqrt(static_cast<double>(config.head_dim)))),
-      format_(FormatOf(layout.group(0).spec().key_codec)),
+      value_dim_(spec.latent_dim > 0 ? spec.latent_dim : config.head_dim),
+      block_tokens_(layout.block_tokens()),
+      max_tokens_(max_tokens),
+      max_rows_(kMaxRows),
+      plans_(layout.groups().size()),
+      splits_(layout.groups().size() * max_tokens),
+      queries_(kv_heads_ * max_tokens * group_ * head_dim_),
       partials_(kPartialFloats) {
-  ASHLAR_CHECK(layout.groups().size() == 1,
-               "a layout of {} lane groups; this forward pass reads one", layout.groups().size());
-  ASHLAR_CHECK(layout.group(0).spec().key_codec == layout.group(0).spec().value_codec,
-               "K and V in two codecs; this forward pass reads one");
+  ASHLAR_CHECK(group_ <= kMaxRows, "{} query heads share a kv head", group_);
+  if (spec_.scale == 0.0f) {
+    spec_.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_dim_)));
+  }
   for (std::uint32_t layer = 0; layer < config.layers; ++layer) {
     for (std::uint32_t head = 0; head < config.kv_heads; ++head) {
       const std::optional<kv::LanePlace> place = layout.Find({.layer = layer, .head = head});
       ASHLAR_CHECK(place, "layer {} kv head {} has no lane", layer, head);
       places_.push_back(*place);
+      ASHLAR_CHECK(place->group == PlaceOf(layer, 0).group,
+                   "layer {}: heads in several lane groups", layer);
     }
   }
-  ASHLAR_CHECK(group_ <= kMaxRows, "{} query heads share a kv head", group_);
-  const std::size_t rows = tile_tokens_ * group_;
-  const std::size_t state_floats = RoundUp(rows * (head_dim_ + 2), 16);
-  worker_floats_ =
-      RoundUp(rows * head_dim_, 16) + 2 * state_floats + kernels::AttendScratchFloats(rows);
-  worker_floats_ = RoundUp(worker_floats_, 16);
-  scratch_ = AlignedArray<float>(worker_floats_ * pool.threads());
-  items_.reserve(std::max(max_tokens * kv_heads_, partials_.size() / (group_ * (head_dim_ + 2))));
+  for (const kv::LaneGroup& group : layout.groups()) {
+    const kv::LaneGroupSpec& lanes = group.spec();
+    ASHLAR_CHECK(
+        lanes.key_dim == head_dim_ && lanes.value_dim == (spec.latent_dim > 0 ? 0 : value_dim_),
+        "lane group '{}' was made for another model", group.name());
+    ASHLAR_CHECK(lanes.sinks == 0 || lanes.window >= block_tokens_,
+                 "lane group '{}': a window of {} beside sinks", group.name(), lanes.window);
+    ASHLAR_CHECK(spec.latent_dim == 0 || (lanes.key_codec.kind != KvCodecKind::kKc4 &&
+                                          lanes.key_codec.kind != KvCodecKind::kKc2),
+                 "lane group '{}': a latent in {}", group.name(), NameOf(lanes.key_codec));
+    prepared_stride_ =
+        std::max(prepared_stride_, kernels::PreparedBytes(lanes.key_codec.kind, 1, head_dim_));
+    kept_tile_bytes_ =
+        std::max(kept_tile_bytes_, group.open_key_tile_bytes() + group.open_value_tile_bytes());
+  }
+  prepared_ = AlignedArray<std::byte>(kv_heads_ * max_tokens * group_ * prepared_stride_);
+  // A chunk of two tokens may touch two blocks; more than half as many blocks as tokens never lie
+  // outside the open ones.
+  kept_ = AlignedArray<std::byte>((max_tokens / 2 + 1) * kv_heads_ * kept_tile_bytes_);
+  scratch_floats_ = RoundUp(kMaxRows * head_dim_, 16) +
+                    RoundUp(kMaxRows * prepared_stride_ / sizeof(float), 16) +
+                    3 * RoundUp(StateFloats(kMaxRows), 16) + kMaxRows * kSegmentTokens +
+                    RoundUp(kernels::kAttendScratchFloats, 16);
+  scratch_ = AlignedArray<float>(scratch_floats_ * pool.threads());
+  row_chunk_.reserve(max_tokens);
+  refused_.reserve(max_tokens);
+  kept_base_.reserve(max_tokens);
+  sharers_.reserve(max_tokens);
+  rest_.reserve(max_tokens);
+  more_rest_.reserve(max_tokens);
+  const std::size_t states = kPartialFloats / (StateFloats(group_) * kv_heads_);
+  for (GroupPlan& plan : plans_) {
+    plan.items.reserve((max_tokens + states) * kv_heads_);
+    plan.members.reserve(max_tokens + states);
+    plan.split.reserve(max_tokens);
+    plan.pieces.reserve(states);
+  }
 }
 
-std::uint64_t Attention::workspace_bytes() const { return scratch_.bytes() + partials_.bytes(); }
-
-Attention::State Attention::StateAt(float* base, std::size_t rows) const {
-  return {.max = base + rows * head_dim_, .sum = base + rows * (head_dim_ + 1), .acc = base};
+std::uint64_t Attention::workspace_bytes() const {
+  return queries_.bytes() + prepared_.bytes() + kept_.bytes() + scratch_.bytes() +
+         partials_.bytes();
 }
 
-void Attention::Run(std::size_t layer, const float* q, float* out) {
-  const std::size_t row_floats = group_ * (head_dim_ + 2);
-  pool_.ParallelFor(items_.size(), [&](std::size_t i, std::size_t worker) {
-    const Item& item = items_[i];
-    const AttentionChunk& chunk = chunks_[item.chunk];
-    if (item.count > 0) {
-      RunTile(layer, chunk, item, q, out, worker);
-    } else {
-      RunSegment(layer, chunk, item, q, worker, StateAt(partials_.data() + i * row_floats, group_));
+void Attention::Run(std::size_t layer, const float* q, float* out, const AttentionTap* tap) {
+  layer_ = layer;
+  tap_ = tap;
+  out_ = out;
+  ForEachRow([&](std::size_t row) { PrepareRow(layer, row, q); });
+  const std::vector<Item>& items = plan().items;
+  pool_.ParallelFor(items.size(),
+                    [&](std::size_t i, std::size_t worker) { RunItem(items[i], worker, out); });
+  if (!plan().split.empty()) FoldSplit(out);
+}
+
+// --- Items ---
+
+void Attention::RunItem(const Item& item, std::size_t worker, float* out) {
+  Work work;
+  work.item = &item;
+  float* base = scratch_.data() + worker * scratch_floats_;
+  const auto take = [&](std::size_t floats) {
+    float* const taken = base;
+    base += RoundUp(floats, 16);
+    return taken;
+  };
+  work.gathered_q = take(kMaxRows * head_dim_);
+  work.gathered_prepared =
+      reinterpret_cast<std::byte*>(take(kMaxRows * prepared_stride_ / sizeof(float)));
+  work.total = StateAt(take(StateFloats(kMaxRows)), kMaxRows);
+  work.span = StateAt(take(StateFloats(kMaxRows)), kMaxRows);
+  work.part = StateAt(take(StateFloats(kMaxRows)), kMaxRows);
+  work.logits = take(kMaxRows * kSegmentTokens);
+  work.kernel_scratch = take(kernels::kAttendScratchFloats);
+  LoadRows(item, work);
+  if (item.begin == kAllSegments) return RunTile(work, out);
+
+  RunSegments(work, item.begin, item.end, work.span);
+  for (std::uint32_t m = 0; m < item.members; ++m) {
+    const State from = work.span.At(m * group_, value_dim_);
+    const State to = PartialOf(plan().members[item.member + m], item.begin, item.kv_head);
+    std::copy_n(from.max, group_, to.max);
+    std::copy_n(from.sum, group_, to.sum);
+    std::copy_n(from.acc, group_ * value_dim_, to.acc);
+  }
+}
+
+// One chunk's rows are where PrepareRow left them; those of several are gathered.
+void Attention::LoadRows(const Item& item, Work& work) {
+  const std::uint32_t* const members = plan().members.data() + item.member;
+  const std::size_t stride =
+      kernels::PreparedBytes(lane_group().spec().key_codec.kind, 1, head_dim_);
+  work.chunk = members[0];
+  const AttentionChunk& chunk = chunks_[work.chunk];
+  work.first_position = chunk.position + item.first;
+  work.own_start = work.first_position / block_tokens_ * block_tokens_;
+  if (item.members == 1) {
+    work.rows = item.count * group_;
+    const std::size_t first = QueryRow(chunk.first_row + item.first, item.kv_head);
+    work.q = queries_.data() + first * head_dim_;
+    work.prepared = prepared_.data() + first * stride;
+    work.has_own = true;
+    work.own = RawTilesOf(layer_, work.chunk, work.own_start / block_tokens_, item.kv_head);
+    for (std::size_t r = 0; r < work.rows; ++r) {
+      work.visible[r] =
+          static_cast<std::uint32_t>(work.first_position - work.own_start + r / group_ + 1);
     }
-  });
-  if (is_split_) FoldSegments(out);
+    return;
+  }
+  work.rows = item.members * group_;
+  for (std::size_t m = 0; m < item.members; ++m) {
+    const std::size_t from = QueryRow(chunks_[members[m]].first_row, item.kv_head);
+    std::copy_n(queries_.data() + from * head_dim_, group_ * head_dim_,
+                work.gathered_q + m * group_ * head_dim_);
+    std::copy_n(prepared_.data() + from * stride, group_ * stride,
+                work.gathered_prepared + m * group_ * stride);
+  }
+  work.q = work.gathered_q;
+  work.prepared = work.gathered_prepared;
+  work.own_start = item.end * kSegmentTokens;  // of no row before this
 }
 
-void Attention::Plan(std::span<const AttentionChunk> chunks) {
-  chunks_ = chunks;
-  items_.clear();
-  std::size_t tiles = 0;
-  std::size_t segments = 0;
-  bool is_decode = true;
-  for (const AttentionChunk& chunk : chunks) {
-    tiles += (chunk.tokens + tile_tokens_ - 1) / tile_tokens_ * kv_heads_;
-    segments += SegmentsOf(chunk.position + 1) * kv_heads_;
-    is_decode = is_decode && chunk.tokens == 1;
+// All that the rows see, to the result.
+void Attention::RunTile(Work& work, float* out) {
+  const Item& item = *work.item;
+  const std::uint32_t group = PlaceOf(layer_, 0).group;
+  const std::uint64_t last = (work.first_position + item.count - 1) / kSegmentTokens;
+  std::uint64_t segment = FirstSegment(group, work.first_position);
+  bool is_first = true;
+  if (lane_group().spec().sinks > 0 && work.own_start > 0) {
+    AttendSinks(work, work.total);
+    is_first = false;
   }
-  // Splitting pays while there are too few tiles to keep the threads evenly busy.
-  is_split_ = is_decode && pool_.threads() > 1 && tiles < 8 * pool_.threads() &&
-              segments * group_ * (head_dim_ + 2) <= partials_.size();
-  for (std::uint32_t c = 0; c < chunks.size(); ++c) {
-    for (std::uint32_t head = 0; head < kv_heads_; ++head) {
-      if (is_split_) {
-        const std::uint64_t count = SegmentsOf(chunks[c].position + 1);
-        for (std::uint32_t s = 0; s < count; ++s) items_.push_back({c, head, s, 0});
-        continue;
-      }
-      for (std::size_t first = 0; first < chunks[c].tokens; first += tile_tokens_) {
-        const std::size_t count = std::min(tile_tokens_, chunks[c].tokens - first);
-        items_.push_back(
-            {c, head, static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(count)});
-      }
-    }
-  }
-}
-
-// rows: [count * group, head_dim], scaled.
-void Attention::LoadQueries(const AttentionChunk& chunk, std::size_t kv_head, std::size_t first,
-                            std::size_t count, const float* q, float* rows) const {
-  for (std::size_t t = 0; t < count; ++t) {
-    const float* const from =
-        q + ((chunk.first_row + first + t) * heads_ + kv_head * group_) * head_dim_;
-    kernels_.scale(from, scale_, group_ * head_dim_, rows + t * group_ * head_dim_);
-  }
-}
-
-void Attention::AttendSegment(std::size_t layer, const AttentionChunk& chunk, std::size_t kv_head,
-                              std::uint64_t segment, const float* rows, std::size_t row_count,
-                              const std::uint32_t* visible, State state, float* scratch) const {
-  const std::size_t block_tokens = layout_.block_tokens();
-  const std::size_t first_block = segment * kSegmentTokens / block_tokens;
-  const std::size_t block_count = (visible[row_count - 1] + block_tokens - 1) / block_tokens;
-  const kv::LanePlace place = PlaceOf(layer, kv_head);
-  std::array<const std::byte*, kMaxBlocksPerSegment> k_tiles;
-  std::array<const std::byte*, kMaxBlocksPerSegment> v_tiles;
-  for (std::size_t b = 0; b < block_count; ++b) {
-    const std::byte* const block = chunk.blocks[first_block + b];
-    k_tiles[b] = block + place.key_offset;
-    v_tiles[b] = block + place.value_offset;
-  }
-  kernels_.attend({.format = format_,
-                   .head_dim = head_dim_,
-                   .block_tokens = block_tokens,
-                   .k_tiles = k_tiles.data(),
-                   .v_tiles = v_tiles.data(),
-                   .q = rows,
-                   .q_stride = head_dim_,
-                   .rows = row_count,
-                   .visible = visible,
-                   .max = state.max,
-                   .sum = state.sum,
-                   .acc = state.acc,
-                   .scratch = scratch});
-}
-
-void Attention::RunTile(std::size_t layer, const AttentionChunk& chunk, const Item& item,
-                        const float* q, float* out, std::size_t worker) {
-  const std::size_t max_rows = tile_tokens_ * group_;
-  const std::size_t state_floats = RoundUp(max_rows * (head_dim_ + 2), 16);
-  float* const queries = WorkerScratch(worker);
-  float* const states = queries + RoundUp(max_rows * head_dim_, 16);
-  float* const kernel_scratch = states + 2 * state_floats;
-  const State total = StateAt(states, max_rows);
-  const State part = StateAt(states + state_floats, max_rows);
-  LoadQueries(chunk, item.kv_head, item.first, item.count, q, queries);
-
-  std::array<std::uint32_t, kMaxRows> visible;
-  const std::uint64_t first_position = chunk.position + item.first;
-  const std::uint64_t end = first_position + item.count;  // keys the last token sees
-  for (std::uint64_t segment = 0; segment < SegmentsOf(end); ++segment) {
-    const std::uint64_t begin = segment * kSegmentTokens;
-    // Tokens before `begin` see nothing of this segment: they are the first ones of the tile.
-    const std::size_t skipped = begin > first_position ? begin - first_position : 0;
-    const std::size_t rows = (item.count - skipped) * group_;
-    for (std::size_t r = 0; r < rows; ++r) {
-      const std::uint64_t sees = first_position + skipped + r / group_ + 1 - begin;
-      visible[r] = static_cast<std::uint32_t>(std::min<std::uint64_t>(sees, kSegmentTokens));
-    }
-    const std::size_t offset = skipped * group_;
-    const State from = segment == 0 ? total : part;
-    AttendSegment(layer, chunk, item.kv_head, segment, queries + offset * head_dim_, rows,
-                  visible.data(), from, kernel_scratch);
-    if (segment == 0) continue;
-    kernels_.merge({.rows = rows,
-                    .head_dim = head_dim_,
-                    .max = total.max + offset,
-                    .sum = total.sum + offset,
-                    .acc = total.acc + offset * head_dim_,
-                    .from_max = part.max,
-                    .from_sum = part.sum,
-                    .from_acc = part.acc});
+  while (segment <= last) {
+    const std::uint64_t end = std::min((segment / kSpanSegments + 1) * kSpanSegments, last + 1);
+    RunSegments(work, segment, end, is_first ? work.total : work.span);
+    if (!is_first) Merge(work.rows, work.total, work.span);
+    is_first = false;
+    segment = end;
   }
   for (std::size_t t = 0; t < item.count; ++t) {
+    Finish(work.chunk, item.first + t, item.kv_head, work.total.At(t * group_, value_dim_), out);
+  }
+}
+
+// Segments [begin, end) of one span, folded in order.
+void Attention::RunSegments(Work& work, std::uint64_t begin, std::uint64_t end, State into) {
+  for (std::uint64_t segment = begin; segment < end; ++segment) {
+    AttendSegment(work, segment, segment == begin ? into : work.part);
+    if (segment != begin) Merge(work.rows, into, work.part);
+  }
+}
+
+// --- One kernel call ---
+
+// The first tokens, which a group with a window keeps; those in the rows' own block come with it.
+void Attention::AttendSinks(Work& work, State into) {
+  const std::uint64_t sinks = std::min<std::uint64_t>(lane_group().spec().sinks, work.own_start);
+  for (std::uint64_t segment = 0; segment * kSegmentTokens < sinks; ++segment) {
+    const std::uint64_t start = segment * kSegmentTokens;
+    kernels::AttendArgs args = {};
+    args.limit = std::min<std::uint64_t>(sinks - start, kSegmentTokens);
+    args.sealed = RoundUp(args.limit, block_tokens_);
+    RunKernel(work, args, segment, segment == 0 ? into : work.part);
+    if (segment > 0) Merge(work.rows, into, work.part);
+  }
+}
+
+void Attention::AttendSegment(Work& work, std::uint64_t segment, State into) {
+  const std::uint64_t start = segment * kSegmentTokens;
+  const kv::LaneGroupSpec& lanes = lane_group().spec();
+  kernels::AttendArgs args = {};
+  args.limit = kSegmentTokens;
+  args.sealed = std::min<std::uint64_t>(work.own_start - start, kSegmentTokens);
+  if (work.has_own && work.own_start < start + kSegmentTokens) {
+    args.own_k = work.own.k;
+    args.own_v = work.own.v;
+    args.own_visible = work.visible.data();
+  }
+  if (lanes.window > 0) {
+    std::uint64_t least = kSegmentTokens;
+    for (std::size_t r = 0; r < work.rows; ++r) {
+      const std::uint64_t end = work.first_position + r / group_ + 1;
+      std::uint64_t first = end - std::min(end, lanes.window);
+      if (lanes.sinks > 0) first = std::max(first, std::min(lanes.sinks, work.own_start));
+      first -= std::min(first, start);
+      work.first[r] = static_cast<std::uint32_t>(std::min<std::uint64_t>(first, kSegmentTokens));
+      least = std::min<std::uint64_t>(least, work.first[r]);
+    }
+    args.first = work.first.data();
+    args.begin = std::min<std::size_t>(least / block_tokens_ * block_tokens_, args.sealed);
+  }
+  RunKernel(work, args, segment, into);
+}
+
+// Completes the arguments and runs the kernel.
+void Attention::RunKernel(Work& work, kernels::AttendArgs& args, std::uint64_t segment,
+                          State into) {
+  const kv::LaneGroupSpec& lanes = lane_group().spec();
+  const kv::LanePlace& place = PlaceOf(layer_, work.item->kv_head);
+  const std::span<std::byte* const> blocks = chunks_[work.chunk].groups[place.group].blocks;
+  const std::size_t first_block = segment * kSegmentTokens / block_tokens_;
+  for (std::size_t b = args.begin / block_tokens_; b * block_tokens_ < args.sealed; ++b) {
+    work.k_tiles[b] = blocks[first_block + b] + place.key_offset;
+    work.v_tiles[b] = blocks[first_block + b] + place.value_offset;
+  }
+  args.key_kind = lanes.key_codec.kind;
+  args.value_kind = spec_.latent_dim > 0 ? args.key_kind : lanes.value_codec.kind;
+  args.own_key_kind = OpenKindOf(lanes.key_codec);
+  args.own_value_kind = spec_.latent_dim > 0 ? args.own_key_kind : OpenKindOf(lanes.value_codec);
+  args.head_dim = head_dim_;
+  args.value_dim = value_dim_;
+  args.is_latent = spec_.latent_dim > 0;
+  args.block_tokens = block_tokens_;
+  args.k_tiles = work.k_tiles.data();
+  args.v_tiles = work.v_tiles.data();
+  args.softcap = spec_.softcap;
+  args.q = work.q;
+  args.q_stride = head_dim_;
+  args.prepared = work.prepared;
+  args.rows = work.rows;
+  args.max = into.max;
+  args.sum = into.sum;
+  args.acc = into.acc;
+  args.logits = tap_ != nullptr ? work.logits : nullptr;
+  args.scratch = work.kernel_scratch;
+  LookAhead(work, segment, args);
+  kernels_.attend(args);
+  if (tap_ != nullptr) TapLogits(work, segment, args);
+}
+
+// What this worker is likely to read next: the item's next segment, or the first one of the item
+// that it will probably be handed.
+void Attention::LookAhead(Work& work, std::uint64_t segment, kernels::AttendArgs& args) const {
+  const Item& item = *work.item;
+  const std::uint64_t end = item.begin == kAllSegments
+                                ? (work.first_position + item.count - 1) / kSegmentTokens + 1
+                                : item.end;
+  if (segment + 1 < end) {
+    args.next_tiles = FirstTilesOf(item, segment + 1, work.next_tiles.data());
+  } else {
+    const std::vector<Item>& items = plan().items;
+    const auto next = static_cast<std::size_t>(&item - items.data()) + pool_.threads();
+    if (next >= items.size() || items[next].begin == kAllSegments) return;
+    args.next_tiles = FirstTilesOf(items[next], items[next].begin, work.next_tiles.data());
+  }
+  args.next_k_tiles = work.next_tiles.data();
+}
+
+// The sealed K tiles of a segment, as an item reads them.
+std::size_t Attention::FirstTilesOf(const Item& item, std::uint64_t segment,
+                                    const std::byte** tiles) const {
+  const AttentionChunk& chunk = chunks_[plan().members[item.member]];
+  const kv::LanePlace& place = PlaceOf(layer_, item.kv_head);
+  const std::span<std::byte* const> blocks = chunk.groups[place.group].blocks;
+  const std::uint64_t start = segment * kSegmentTokens / block_tokens_;
+  const std::uint64_t sealed = (chunk.position + item.first) / block_tokens_;
+  std::size_t count = 0;
+  for (std::uint64_t b = start; b < sealed && count < kSegmentTokens / block_tokens_; ++b) {
+    if (blocks[b] != nullptr) tiles[count++] = blocks[b] + place.key_offset;
+  }
+  return count;
+}
+
+void Attention::TapLogits(const Work& work, std::uint64_t segment,
+                          const kernels::AttendArgs& args) const {
+  const std::uint32_t* const members = plan().members.data() + work.item->member;
+  for (std::size_t r = 0; r < work.rows; ++r) {
+    const bool is_one_chunk = work.item->members == 1;
+    const std::uint32_t chunk = is_one_chunk ? members[0] : members[r / group_];
+    const std::size_t token = is_one_chunk ? work.item->first + r / group_ : 0;
+    const std::size_t before =
+        chunks_[chunk].tokens - std::min(chunks_[chunk].tokens, tap_->last_tokens);
+    if (chunk != tap_->chunk || token < before) continue;
+    const std::size_t head = work.item->kv_head * group_ + r % group_;
+    const std::size_t own = args.own_k == nullptr ? 0 : args.own_visible[r];
+    const std::size_t end = std::min(args.sealed + own, args.limit);
+    const std::size_t first =
+        std::max<std::size_t>(args.begin, args.first == nullptr ? 0 : args.first[r]);
+    if (first >= end) continue;
     float* const to =
-        out + ((chunk.first_row + item.first + t) * heads_ + item.kv_head * group_) * head_dim_;
-    kernels_.finish(total.acc + t * group_ * head_dim_, total.sum + t * group_, group_, head_dim_,
-                    to, head_dim_);
+        tap_->logits + ((token - before) * heads_ + head) * tap_->stride + segment * kSegmentTokens;
+    std::copy_n(work.logits + r * kSegmentTokens + first, end - first, to + first);
   }
 }
 
-void Attention::RunSegment(std::size_t layer, const AttentionChunk& chunk, const Item& item,
-                           const float* q, std::size_t worker, State state) {
-  float* const queries = WorkerScratch(worker);
-  float* const kernel_scratch =
-      WorkerScratch(worker + 1) - RoundUp(kernels::AttendScratchFloats(tile_tokens_ * group_), 16);
-  LoadQueries(chunk, item.kv_head, 0, 1, q, queries);
-  const std::uint64_t sees = chunk.position + 1 - std::uint64_t{item.first} * kSegmentTokens;
-  std::array<std::uint32_t, kMaxRows> visible;
-  std::fill_n(visible.begin(), group_,
-              static_cast<std::uint32_t>(std::min<std::uint64_t>(sees, kSegmentTokens)));
-  AttendSegment(layer, chunk, item.kv_head, item.first, queries, group_, visible.data(), state,
-                kernel_scratch);
+// --- States ---
+
+void Attention::Merge(std::size_t rows, State into, State from) const {
+  kernels_.merge({.rows = rows,
+                  .head_dim = value_dim_,
+                  .max = into.max,
+                  .sum = into.sum,
+                  .acc = into.acc,
+                  .from_max = from.max,
+                  .from_sum = from.sum,
+                  .from_acc = from.acc});
 }
 
-// Items of one (chunk, kv head) stand together, in order of segment.
-void Attention::FoldSegments(float* out) {
-  const std::size_t row_floats = group_ * (head_dim_ + 2);
-  State total = {};
-  for (std::size_t i = 0; i < items_.size(); ++i) {
-    const Item& item = items_[i];
-    const State part = StateAt(partials_.data() + i * row_floats, group_);
-    if (item.first == 0) {
-      total = part;
-    } else {
-      kernels_.merge({.rows = group_,
-                      .head_dim = head_dim_,
-                      .max = total.max,
-                      .sum = total.sum,
-                      .acc = total.acc,
-                      .from_max = part.max,
-                      .from_sum = part.sum,
-                      .from_acc = part.acc});
-    }
-    const bool is_last = i + 1 == items_.size() || items_[i + 1].first == 0;
-    if (is_last) {
-      float* const to =
-          out + (chunks_[item.chunk].first_row * heads_ + item.kv_head * group_) * head_dim_;
-      kernels_.finish(total.acc, total.sum, group_, head_dim_, to, head_dim_);
+// The state of one token's query heads of a kv head, all positions folded, to the result.
+void Attention::Finish(std::uint32_t chunk, std::size_t token, std::uint32_t kv_head, State state,
+                       float* out) const {
+  const std::size_t head = kv_head * group_;
+  if (!spec_.sink_logits.empty()) {
+    constexpr float kOne = 1.0f;
+    static constexpr std::array<float, kernels::kMaxHeadDim> kZeros = {};
+    for (std::size_t g = 0; g < group_; ++g) {
+      const State row = state.At(g, value_dim_);
+      const float* const logit = spec_.sink_logits.data() + layer_ * heads_ + head + g;
+      kernels_.merge({.rows = 1,
+                      .head_dim = value_dim_,
+                      .max = row.max,
+                      .sum = row.sum,
+                      .acc = row.acc,
+                      .from_max = logit,
+                      .from_sum = &kOne,
+                      .from_acc = kZeros.data()});
     }
   }
+  float* const to = out + ((chunks_[chunk].first_row + token) * heads_ + head) * value_dim_;
+  kernels_.finish(state.acc, state.sum, group_, value_dim_, to, value_dim_);
+  const kv::LaneGroupSpec& lanes = lane_group().spec();
+  const bool is_rotated =
+      spec_.latent_dim > 0 ? lanes.key_codec.is_rotated : lanes.value_codec.is_rotated;
+  for (std::size_t g = 0; is_rotated && g < group_; ++g) {
+    kernels_.hadamard(to + g * value_dim_, value_dim_);
+  }
+  if (tap_ == nullptr || tap_->lse == nullptr || tap_->chunk != chunk) return;
+  const std::size_t tokens = chunks_[chunk].tokens;
+  const std::size_t before = tokens - std::min(tokens, tap_->last_tokens);
+  if (token < before) return;
+  for (std::size_t g = 0; g < group_; ++g) {
+    tap_->lse[(token - before) * heads_ + head + g] = state.max[g] + std::log(state.sum[g]);
+  }
+}
+
+Attention::State Attention::PartialOf(std::uint32_t chunk, std::uint64_t segment,
+                                      std::size_t kv_head) {
+  const Split& split = splits_[PlaceOf(layer_, 0).group * max_tokens_ + chunk];
+  const std::size_t index = (split.first_piece + segment) * kv_heads_ + kv_head;
+  return StateAt(partials_.data() + index * StateFloats(group_), group_);
+}
+
+// Pieces to spans, spans to a result, in order of position.
+void Attention::FoldSplit(float* out) {
+  const std::vector<std::uint32_t>& split = plan().split;
+  pool_.ParallelFor(split.size() * kv_heads_, [&](std::size_t i, std::size_t) {
+    const std::uint32_t chunk = split[i / kv_heads_];
+    const auto kv_head = static_cast<std::uint32_t>(i % kv_heads_);
+    const Split& at = splits_[PlaceOf(layer_, 0).group * max_tokens_ + chunk];
+    const std::uint8_t* const pieces = plan().pieces.data() + at.first_piece;
+    State total = {};
+    for (std::uint64_t span = 0; span < CeilDiv(at.segments, kSpanSegments); ++span) {
+      State folded = {};
+      const std::uint64_t end = std::min((span + 1) * kSpanSegments, at.segments);
+      for (std::uint64_t segment = span * kSpanSegments; segment < end; ++segment) {
+        if (pieces[segment] == 0) continue;
+        const State piece = PartialOf(chunk, segment, kv_head);
+        folded.max == nullptr ? void(folded = piece) : Merge(group_, folded, piece);
+      }
+      if (folded.max == nullptr) continue;  // a window has passed
+      total.max == nullptr ? void(total = folded) : Merge(group_, total, folded);
+    }
+    Finish(chunk, 0, kv_head, total, out);
+  });
 }
 
 }  // namespace ashlar::model

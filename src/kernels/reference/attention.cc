@@ -56,8 +56,9 @@ class Segment {
   std::size_t TokensOf(std::size_t row) const {
     return args_.sealed + (args_.own_k == nullptr ? 0 : args_.own_visible[row]);
   }
-  std::size_t FirstOf(std::size_t row) const {
-    return std::max<std::size_t>(args_.begin, args_.first == nullptr ? 0 : args_.first[row]);
+  bool Sees(std::size_t row, std::size_t token) const {
+    const std::size_t first = args_.first == nullptr ? 0 : args_.first[row];
+    return token >= args_.begin && token >= first && token < args_.limit;
   }
   const std::byte* KTile(std::size_t t) const { return args_.k_tiles[t / args_.block_tokens]; }
   // Scale or minimum of V.
@@ -261,11 +262,11 @@ void Segment::AttendRow(std::size_t row) {
     if (args_.softcap > 0.0f) logit = args_.softcap * Tanh(logit / args_.softcap);
     p_[t] = logit;
     if (args_.logits != nullptr) args_.logits[row * kSegmentTokens + t] = logit;
-    if (t >= FirstOf(row) && logit > max) max = logit;
+    if (Sees(row, t) && logit > max) max = logit;
   }
   max += 0.0f;  // -0 becomes 0
   for (std::size_t t = 0; t < tokens; ++t) {
-    p_[t] = t < FirstOf(row) ? 0.0f : Exp(p_[t] - max);
+    p_[t] = Sees(row, t) ? Exp(p_[t] - max) : 0.0f;
   }
   args_.max[row] = max;
   args_.sum[row] = Sum16(p_.data(), tokens);

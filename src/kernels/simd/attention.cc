@@ -17,9 +17,9 @@ HWY_BEFORE_NAMESPACE();
 namespace ashlar::kernels::HWY_NAMESPACE {
 namespace {
 
-constexpr std::size_t kTileRows = 6;
+constexpr std::size_t kTileRows = kAttendTileRows;
 
-// The parts of AttendScratchFloats.
+// The parts of kAttendScratchFloats.
 struct Scratch {
   float* logits;        // [rows of a tile, kSegmentTokens]; then probabilities
   std::int8_t* digits;  // [rows of a tile, 2, kSegmentTokens]
@@ -148,7 +148,8 @@ HWY_INLINE V Capped(V x, V cap) {
 // Turns a row's logits p[begin, end) into exp(logit - max), 0 before `first`; writes max and sum.
 void SoftmaxRow(const AttendArgs& args, std::size_t row, float* p) {
   const D d;
-  const std::size_t end = args.sealed + (args.own_k == nullptr ? 0 : args.own_visible[row]);
+  const std::size_t stored = args.sealed + (args.own_k == nullptr ? 0 : args.own_visible[row]);
+  const std::size_t end = std::min(stored, args.limit);
   const std::size_t first =
       std::max<std::size_t>(args.begin, args.first == nullptr ? 0 : args.first[row]);
   if (args.softcap > 0.0f) {
@@ -190,6 +191,7 @@ void SoftmaxRow(const AttendArgs& args, std::size_t row, float* p) {
     }
   }
   args.sum[row] = Fold16(sums);
+  if (end < stored) std::fill(p + end, p + stored, 0.0f);
 }
 
 // --- Values ---

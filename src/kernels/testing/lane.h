@@ -122,6 +122,7 @@ struct Rows {
   std::vector<std::uint32_t> positions;  // of each row
   std::uint32_t window = 0;              // sees only so many tokens up to itself; 0: all
   float softcap = 0.0f;
+  std::uint32_t limit = kSegmentTokens;  // of each segment
 
   std::size_t count() const { return positions.size(); }
 };
@@ -174,7 +175,7 @@ inline RowStates AttendSegment(const KernelSet& kernels, const Lane& lane, std::
                    .rows = count,
                    .head_dim = spec.head_dim,
                    .prepared = prepared_bytes});
-  AlignedFloats scratch(AttendScratchFloats(count));
+  AlignedFloats scratch(kAttendScratchFloats);
   for (float& value : scratch.span()) value = nan;
   const std::byte* const own_k = has_own ? lane.raw_k()[own_block].data() : nullptr;
   const std::byte* const own_v = has_own ? lane.raw_v()[own_block].data() : nullptr;
@@ -194,6 +195,7 @@ inline RowStates AttendSegment(const KernelSet& kernels, const Lane& lane, std::
                   .own_v = own_v,
                   .own_visible = visible.data(),
                   .first = rows.window == 0 ? nullptr : first.data(),
+                  .limit = std::min<std::size_t>(rows.limit, kSegmentTokens),
                   .softcap = rows.softcap,
                   .q = rows.q.data(),
                   .q_stride = spec.head_dim,
