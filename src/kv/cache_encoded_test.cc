@@ -116,6 +116,7 @@ TEST(CacheEncoded, OpenBlocksMoveWithTheirBytes) {
     sequences.erase(sequences.begin() + static_cast<std::ptrdiff_t>(i));
   }
   std::vector<const std::byte*> places;
+  places.reserve(sequences.size());
   for (const Sequence& sequence : sequences) places.push_back(sequence.open_block(0, 1));
   while (scene->Resize(scene->memory_bytes() - scene->core().pool.store().page_bytes()).ok()) {
   }
