@@ -13,6 +13,7 @@ usage: scripts/install.sh STEP...
   analysis   clang-format, clang-tidy
   fuzz       clang with libFuzzer
   bench      Google Benchmark
+  study      the books that KV codecs are measured on (tools/codec_study)
 Uses sudo when not root. ASHLAR_SKIP_INSTALL=1 installs nothing (other systems: bring the equivalents).
 TEXT
 }
@@ -30,6 +31,7 @@ packages_of() {
     analysis) echo clang-format-19 clang-tidy-19 ;;
     fuzz) echo clang-19 libclang-rt-19-dev ;;
     bench) echo libbenchmark-dev ;;
+    study) echo python3 bible-kjv bible-kjv-text jargon-text ;;
     *) return 1 ;;
   esac
 }
@@ -120,7 +122,7 @@ main() {
   fi
   local step
   for step in "$@"; do
-    packages_of "$step" >/dev/null || die "no step '$step': it is one of build model test analysis fuzz bench"
+    packages_of "$step" >/dev/null || die "no step '$step': it is one of build model test analysis fuzz bench study"
   done
   [[ "${ASHLAR_SKIP_INSTALL:-0}" != 1 ]] || return 0
   type apt-get dpkg-query >/dev/null 2>&1 || die "this system has no apt.
