@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -35,7 +36,8 @@ struct EvalFlags {
   std::string svg;
   std::string markdown;
   bool as_json = false;
-  eval::WindowOptions windows;
+  std::string window = "2048";
+  eval::WindowOptions windows;  // but window_tokens
   eval::QualityOptions quality = {.codecs = {"f16", "bf16"}};
 };
 
@@ -48,8 +50,12 @@ class ProgressLine {
     shown_ = percent;
     const double left_s =
         static_cast<double>(clock_.NowNs() - start_ns_) * 1e-9 * (100.0 / percent - 1.0);
-    fmt::print(stderr, "{}measuring: {:3} %, {:.0f} s left   {}", is_terminal_ ? "\r" : "", percent,
-               left_s, !is_terminal_ || done == all ? "\n" : "");
+    const std::string line = fmt::format("measuring: {:3} %, {:.0f} s left", percent, left_s);
+    if (is_terminal_) {
+      fmt::print(stderr, "\r{:<40}{}", line, done == all ? "\n" : "");
+    } else {
+      fmt::print(stderr, "{}\n", line);
+    }
     std::fflush(stderr);
   }
 
@@ -80,6 +86,16 @@ Status WriteFile(const std::string& path, std::string_view text) {
   const bool is_written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
   if (std::fclose(file) != 0 || !is_written) return CannotWrite(path);
   return {};
+}
+
+Result<std::uint32_t> ParseWindow(const std::string& text, const model::ModelConfig& config) {
+  ASHLAR_ASSIGN(const std::uint64_t tokens, ParseTokenCount(text));
+  if (tokens < 2 || tokens > config.context) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "--window is {}; it must be 2 to the {} tokens of the model's context", text,
+                     config.context);
+  }
+  return static_cast<std::uint32_t>(tokens);
 }
 
 Result<eval::Windows> ReadWindows(const EvalFlags& flags, const text::Tokenizer& tokenizer) {
@@ -123,9 +139,9 @@ class EvalCommand {
   }
 
  private:
+  // The file's: what a file says of its name is often that of some training run.
   std::string ModelName() const {
-    const std::string& name = loaded_.model().config().name;
-    return name.empty() ? loaded_.model().config().architecture : name;
+    return std::filesystem::path(loaded_.file().paths().front()).stem().string();
   }
   std::string Title() const {
     return fmt::format("KV codecs: quality against memory, {}", ModelName());
@@ -179,7 +195,7 @@ CommandBody AddEvalCommand(CLI::App& app) {
       ->add_option("--codecs", flags->quality.codecs,
                    "codec specs to compare with a cache in f32, separated by spaces")
       ->capture_default_str();
-  command->add_option("--window", flags->windows.window_tokens, "tokens of a window of the text")
+  command->add_option("--window", flags->window, "tokens of a window of the text, e.g. 2k")
       ->capture_default_str();
   command->add_option("--windows", flags->windows.max_windows, "windows to measure at the most")
       ->capture_default_str();
@@ -197,6 +213,8 @@ CommandBody AddEvalCommand(CLI::App& app) {
   return [flags]() -> Status {
     ASHLAR_ASSIGN(const EngineSetup setup, ResolveEngineFlags(flags->engine));
     ASHLAR_ASSIGN(const LoadedModel loaded, LoadedModel::Open(setup.model_path, setup.threads));
+    ASHLAR_ASSIGN(flags->windows.window_tokens,
+                  ParseWindow(flags->window, loaded.model().config()));
     return EvalCommand(*flags, loaded, setup.isa).Run();
   };
 }

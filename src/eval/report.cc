@@ -25,7 +25,7 @@ Row RowOf(const CodecQuality& codec) {
   return {codec.codec,
           FormatWithCommas(codec.kv_bytes_per_token),
           fmt::format("{:.3g}", codec.mean_kl_nats),
-          fmt::format("{:.1g}", codec.mean_kl_stderr_nats),
+          fmt::format("{:.2g}", codec.mean_kl_stderr_nats),
           fmt::format("{:.3g}", codec.p99_kl_nats),
           fmt::format("{:.3g}", codec.max_kl_nats),
           fmt::format("{:.2f} %", 100.0 * codec.same_top1_share),

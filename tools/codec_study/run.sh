@@ -27,8 +27,9 @@ jargon_file() {
 # Puts file $1 between the marks of docs/codecs.md.
 update_document() {
   local document=docs/codecs.md
-  grep -qF "$begin" "$document" && grep -qF "$end" "$document" ||
+  if ! grep -qxF -e "$begin" "$document" || ! grep -qxF -e "$end" "$document"; then
     die "$document has lost the two marks that the table stands between"
+  fi
   awk -v begin="$begin" -v end="$end" -v table="$1" '
     $0 == end { inside = 0 }
     !inside { print }
