@@ -8,6 +8,15 @@
 namespace ashlar::kernels {
 namespace {
 
+// The AVX-512 tables use it (simd/dot-inl.h), but Highway's target does not ask for it.
+bool HasVnni() {
+#if defined(__x86_64__)
+  return __builtin_cpu_supports("avx512vnni");
+#else
+  return false;
+#endif
+}
+
 // Does the processor, and the operating system's saving of registers, allow it?
 bool RunsHere(Isa isa) {
   switch (isa) {
@@ -16,7 +25,7 @@ bool RunsHere(Isa isa) {
     case Isa::kAvx2:
       return (HWY_SUPPORTED_TARGETS & HWY_AVX2) != 0;
     case Isa::kAvx512:
-      return (HWY_SUPPORTED_TARGETS & HWY_AVX3) != 0;
+      return (HWY_SUPPORTED_TARGETS & HWY_AVX3) != 0 && HasVnni();
     case Isa::kNeon:
       return true;  // part of AArch64: a build that contains it runs on nothing else
   }

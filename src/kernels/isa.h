@@ -14,7 +14,7 @@ namespace ashlar::kernels {
 enum class Isa {
   kReference,  // plain C++, one element at a time: the definition the others must equal
   kAvx2,       // x86-64 with AVX2, FMA and F16C
-  kAvx512,     // x86-64 with AVX-512 F, BW, DQ, VL, CD
+  kAvx512,     // x86-64 with AVX-512 F, BW, DQ, VL, CD and VNNI (Cascade Lake, Zen 4 and later)
   kNeon,       // AArch64
 };
 
