@@ -11,6 +11,7 @@
 
 #include "base/rng.h"
 #include "gguf/model_file.h"
+#include "model/sampler.h"
 #include "model/testing/tiny_model.h"
 
 namespace ashlar::eval {
@@ -148,6 +149,28 @@ TEST_F(CodecQualityTest, AllPositionsWithANextTokenAreScoredButTheSkipped) {
   }
   EXPECT_EQ(done_, 3 * 39u);
   EXPECT_EQ(all_, 3 * 39u);
+}
+
+// Logits at a position are about the token after it.
+TEST_F(CodecQualityTest, PerplexityIsThatOfTheTokensThatFollow) {
+  constexpr std::size_t kTokens = 40;
+  constexpr std::size_t kSkip = 7;
+  const Windows windows = RandomWindows(1, kTokens);
+  const auto cached = CachedModel::Create({*model_, kernels::KernelsFor(kernels::BestIsa()), pool_},
+                                          "f32", {.max_tokens = kTokens, .chunk_tokens = kTokens});
+  ASSERT_TRUE(cached.ok()) << cached.error().message;
+  std::vector<float> logits(kTokens * model::kTinyVocab);
+  (*cached)->Append(windows[0], logits);
+  double nll = 0;
+  for (std::size_t at = kSkip; at + 1 < kTokens; ++at) {
+    const auto row = std::span(logits).subspan(at * model::kTinyVocab, model::kTinyVocab);
+    const auto next = static_cast<std::size_t>(windows[0][at + 1]);
+    nll += model::LogSumExp(row) - static_cast<double>(row[next]);
+  }
+  const auto report =
+      Measure(windows, {.codecs = {"f16"}, .chunk_tokens = 16, .skip_tokens = kSkip});
+  ASSERT_TRUE(report.ok()) << report.error().message;
+  EXPECT_NEAR(report->codecs[0].perplexity_f32, std::exp(nll / (kTokens - 1 - kSkip)), 1e-9);
 }
 
 TEST_F(CodecQualityTest, OptionsOutOfRangeAreRefusedByName) {
