@@ -57,8 +57,8 @@ TEST(Divergence, AgreesWithTheClosedFormOverAWholeVocabulary) {
 
 TEST(Divergence, AddingAConstantToAllLogitsChangesNothing) {
   const std::vector<float> logits = RandomLogits(100, 2);
-  std::vector<float> halves;  // exact in f32, moved or not
-  for (const float logit : logits) halves.push_back(std::round(logit * 2) / 2);
+  std::vector<float> halves = logits;  // exact in f32, moved or not
+  for (float& logit : halves) logit = std::round(logit * 2) / 2;
   std::vector<float> moved = halves;
   for (float& logit : moved) logit += 64;
   const TokenScore score = Compare(halves, moved, 3);
