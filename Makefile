@@ -37,7 +37,7 @@ export CXX
 .PHONY: help
 help: ## list the commands
 	echo "make COMMAND [VARIABLE=value...]"
-	awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	echo
 	echo "ARGS=\"--flag ...\" passes more flags to the program; MODEL=FILE takes another GGUF model."
 
@@ -81,6 +81,11 @@ bench: ## build and run the micro-benchmarks
 	cmake --preset bench
 	cmake --build --preset bench -j $(jobs)
 	for bench in build/bench/bin/*_bench; do "$$bench" $(ARGS); done
+
+.PHONY: codec-study
+codec-study: build ## measure the quality of the KV codecs; writes docs/codecs.md and docs/codecs.svg
+	scripts/install.sh study
+	tools/codec_study/run.sh $(ARGS)
 
 .PHONY: format
 format: ## format the C++ sources in place

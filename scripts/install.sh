@@ -14,6 +14,7 @@ usage: scripts/install.sh STEP...
   fuzz       clang with libFuzzer
   bench      Google Benchmark
   cross      what building and testing the kernels for Arm needs: cross compiler, qemu, headers
+  study      the books that KV codecs are measured on (tools/codec_study)
 Uses sudo when not root. ASHLAR_SKIP_INSTALL=1 installs nothing (other systems: bring the equivalents).
 TEXT
 }
@@ -35,6 +36,7 @@ packages_of() {
       echo g++-12-aarch64-linux-gnu qemu-user-static cmake ninja-build ccache
       echo libfmt-dev libspdlog-dev libhwy-dev googletest
       ;;
+    study) echo python3 bible-kjv bible-kjv-text jargon-text ;;
     *) return 1 ;;
   esac
 }
@@ -125,7 +127,7 @@ main() {
   fi
   local step
   for step in "$@"; do
-    packages_of "$step" >/dev/null || die "no step '$step': it is one of build model test analysis fuzz bench cross"
+    packages_of "$step" >/dev/null || die "no step '$step': it is one of build model test analysis fuzz bench cross study"
   done
   [[ "${ASHLAR_SKIP_INSTALL:-0}" != 1 ]] || return 0
   type apt-get dpkg-query >/dev/null 2>&1 || die "this system has no apt.

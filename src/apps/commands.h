@@ -16,5 +16,6 @@ CommandBody AddRunCommand(CLI::App& app);
 CommandBody AddServeCommand(CLI::App& app);
 CommandBody AddInspectCommand(CLI::App& app);
 CommandBody AddBenchCommand(CLI::App& app);
+CommandBody AddEvalCommand(CLI::App& app);
 
 }  // namespace ashlar::apps

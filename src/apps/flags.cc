@@ -51,7 +51,7 @@ Result<std::string> ResolveModelPath(const std::string& model) {
 
 }  // namespace
 
-void AddEngineFlags(CLI::App& command, EngineFlags& flags) {
+void AddModelFlags(CLI::App& command, EngineFlags& flags) {
   command
       .add_option("-m,--model", flags.model,
                   "GGUF file (default: the default model, fetched by make)")
@@ -61,6 +61,10 @@ void AddEngineFlags(CLI::App& command, EngineFlags& flags) {
   command.add_option("--isa", flags.isa, "instruction set: auto, or one that runs here by name")
       ->envname("ASHLAR_ISA")
       ->capture_default_str();
+}
+
+void AddEngineFlags(CLI::App& command, EngineFlags& flags) {
+  AddModelFlags(command, flags);
   command
       .add_option("--kv-codec", flags.kv_codec, "how keys and values are stored: f32, f16, bf16")
       ->capture_default_str();

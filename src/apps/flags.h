@@ -31,6 +31,8 @@ struct EngineFlags {
 };
 
 void AddEngineFlags(CLI::App& command, EngineFlags& flags);
+// Of these only --model, --threads and --isa: for commands without an engine.
+void AddModelFlags(CLI::App& command, EngineFlags& flags);
 
 // The same, parsed.
 struct EngineSetup {

@@ -56,13 +56,13 @@ int Run(int argc, char** argv) {
   app.add_option("--log-level", log_level, "debug, info, warning or error")->capture_default_str();
 
   const std::map<std::string, apps::CommandBody> commands = {
-      {"run", apps::AddRunCommand(app)},
-      {"serve", apps::AddServeCommand(app)},
-      {"inspect", apps::AddInspectCommand(app)},
-      {"bench", apps::AddBenchCommand(app)},
+      {"run", apps::AddRunCommand(app)},         {"serve", apps::AddServeCommand(app)},
+      {"inspect", apps::AddInspectCommand(app)}, {"bench", apps::AddBenchCommand(app)},
+      {"eval", apps::AddEvalCommand(app)},
   };
   if (argc > 1 && argv[1][0] != '-' && !commands.contains(argv[1])) {
-    fmt::print(stderr, "ashlar: unknown command '{}'; there are bench, inspect, run and serve\n",
+    fmt::print(stderr,
+               "ashlar: unknown command '{}'; there are bench, eval, inspect, run and serve\n",
                argv[1]);
     return kUsage;
   }

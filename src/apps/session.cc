@@ -1,37 +1,10 @@
 #include "apps/session.h"
 
-#include <unistd.h>
-
-#include <cstdio>
-
 #include "base/byte_size.h"
 #include "base/log.h"
 #include "kernels/kernel_set.h"
 
 namespace ashlar::apps {
-namespace {
-
-// A bar that overwrites itself; nothing when stderr is not a terminal.
-class ProgressBar {
- public:
-  void Show(std::uint64_t done, std::uint64_t total) {
-    if (!is_terminal_ || total == 0) return;
-    const int percent = static_cast<int>(100 * done / total);
-    if (percent == shown_) return;
-    shown_ = percent;
-    std::fprintf(stderr, "\rloading weights [%-40.*s] %3d %%", percent * 40 / 100,
-                 "########################################", percent);
-    if (done == total) std::fprintf(stderr, "\r%70s\r", "");
-    std::fflush(stderr);
-  }
-
- private:
-  bool is_terminal_ = isatty(STDERR_FILENO) == 1;
-  int shown_ = -1;
-};
-
-}  // namespace
-
 Result<std::unique_ptr<Session>> Session::Open(const EngineFlags& flags) {
   ASHLAR_ASSIGN(const EngineSetup setup, ResolveEngineFlags(flags));
   std::unique_ptr<Session> session(new Session());
@@ -41,53 +14,34 @@ Result<std::unique_ptr<Session>> Session::Open(const EngineFlags& flags) {
 
 Status Session::Load(const EngineSetup& setup) {
   const std::int64_t start_ns = clock_.NowNs();
-  auto opened = gguf::ModelFile::Open(setup.model_path);
-  if (!opened.ok()) {
-    return MakeError(opened.error().code, "{}; give --model PATH of a GGUF file",
-                     opened.error().message);
-  }
-  gguf::ModelFile file = *std::move(opened);
-  file_ = std::make_unique<const gguf::ModelFile>(std::move(file));
-  ASHLAR_ASSIGN(tokenizer_, text::Tokenizer::Create(*file_));
-  pool_ = std::make_unique<ThreadPool>(setup.threads);
-  ProgressBar bar;
-  ASHLAR_ASSIGN(model_,
-                model::Model::Load(*file_, *pool_, [&](std::uint64_t done, std::uint64_t total) {
-                  bar.Show(done, total);
-                }));
-  if (tokenizer_->vocab_size() != model_->config().vocab) {
-    return MakeError(
-        ErrorCode::kCorrupt,
-        "'{}': the tokenizer has {} tokens but the embedding table {} rows; they must be equal",
-        setup.model_path, tokenizer_->vocab_size(), model_->config().vocab);
-  }
+  ASHLAR_ASSIGN(loaded_, LoadedModel::Open(setup.model_path, setup.threads));
   LoadChatTemplate();
-  if (setup.engine.max_context > model_->config().context) {
+  if (setup.engine.max_context > model().config().context) {
     ASHLAR_LOG_WARNING("--max-context {} is more than the {} tokens the model was trained for",
-                       setup.engine.max_context, model_->config().context);
+                       setup.engine.max_context, model().config().context);
   }
-  ASHLAR_ASSIGN(engine_, engine::Engine::Create(*model_, kernels::KernelsFor(setup.isa), *pool_,
-                                                clock_, setup.engine));
+  ASHLAR_ASSIGN(engine_, engine::Engine::Create(model(), kernels::KernelsFor(setup.isa),
+                                                loaded_->pool(), clock_, setup.engine));
   const engine::ServiceInfo& info = engine_->info();
   ASHLAR_LOG_INFO(
       "{}: {} weights, {} KV cache (room for {} tokens of {}, blocks of {}), {} workspace, {} "
       "threads, isa {}, "
       "{:.2f} s",
-      setup.model_path, FormatByteSize(model_->weights().bytes()),
+      setup.model_path, FormatByteSize(model().weights().bytes()),
       FormatByteSize(info.kv_bytes_reserved),
       info.kv_bytes_reserved / (info.kv_bytes_per_token * info.block_tokens) * info.block_tokens,
       info.kv_codec, info.block_tokens, FormatByteSize(engine_->workspace_bytes()), setup.threads,
       kernels::NameOf(setup.isa), static_cast<double>(clock_.NowNs() - start_ns) * 1e-9);
-  if (setup.engine.max_context == 0 && info.max_context < model_->config().context) {
+  if (setup.engine.max_context == 0 && info.max_context < model().config().context) {
     ASHLAR_LOG_WARNING(
         "--kv-memory holds {} tokens of one request, less than the {} of the model's context",
-        info.max_context, model_->config().context);
+        info.max_context, model().config().context);
   }
   return {};
 }
 
 void Session::LoadChatTemplate() {
-  const auto source = file_->StringOr("tokenizer.chat_template", "");
+  const auto source = file().StringOr("tokenizer.chat_template", "");
   if (!source.ok() || source->empty()) return;
   auto parsed = text::ChatTemplate::Parse(*source);
   if (parsed.ok()) {

@@ -6,9 +6,9 @@
 #include <string>
 
 #include "apps/flags.h"
+#include "apps/loaded_model.h"
 #include "base/clock.h"
 #include "base/result.h"
-#include "base/thread_pool.h"
 #include "engine/engine.h"
 #include "gguf/model_file.h"
 #include "model/model.h"
@@ -22,9 +22,9 @@ class Session {
   // Shows progress on stderr while loading when that is a terminal, and a line on what was loaded.
   static Result<std::unique_ptr<Session>> Open(const EngineFlags& flags);
 
-  const gguf::ModelFile& file() const { return *file_; }
-  const model::Model& model() const { return *model_; }
-  const text::Tokenizer& tokenizer() const { return *tokenizer_; }
+  const gguf::ModelFile& file() const { return loaded_->file(); }
+  const model::Model& model() const { return loaded_->model(); }
+  const text::Tokenizer& tokenizer() const { return loaded_->tokenizer(); }
   // nullptr when the model has none; an unusable one is a warning at Open.
   const text::ChatTemplate* chat_template() const {
     return chat_template_ ? &*chat_template_ : nullptr;
@@ -40,11 +40,8 @@ class Session {
   void LoadChatTemplate();
 
   SteadyClock clock_;
-  std::unique_ptr<const gguf::ModelFile> file_;
-  std::unique_ptr<ThreadPool> pool_;
-  std::unique_ptr<const text::Tokenizer> tokenizer_;
+  std::optional<LoadedModel> loaded_;  // set by Load
   std::optional<text::ChatTemplate> chat_template_;
-  std::unique_ptr<const model::Model> model_;
   std::unique_ptr<engine::Engine> engine_;
 };
 

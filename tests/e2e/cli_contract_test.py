@@ -108,7 +108,7 @@ class CliContractTest(unittest.TestCase):
 
     def test_help_is_a_success(self):
         benches = [("bench", part) for part in ("cache", "limits", "attention")]
-        for command in ((), ("run",), ("serve",), ("inspect",), ("bench",), *benches):
+        for command in ((), ("run",), ("serve",), ("inspect",), ("eval",), ("bench",), *benches):
             outcome = self.ashlar.call(*command, "--help")
             self.assertEqual(outcome.code, OK, outcome.stderr)
             self.assertTrue(outcome.stdout.strip())
@@ -181,6 +181,47 @@ class CliContractTest(unittest.TestCase):
             file.seek(8)
             file.write(b"\xff" * 16)  # tensor and metadata counts of 2^64 - 1
         self.assert_refused(self.run_prompt(model=path), FAILED, str(path))
+
+    # eval
+
+    def run_eval(self, text, *arguments):
+        path = self.folder / "held.txt"
+        path.write_bytes(text)
+        return self.ashlar.call("eval", "--model", ARGS.model, "--text", str(path), *arguments)
+
+    def test_eval_prints_one_object_per_codec_and_writes_its_files(self):
+        text = b"In the beginning was the word, and the word was with a tokenizer. " * 10
+        svg, table = self.folder / "plot.svg", self.folder / "table.md"
+        outcome = self.run_eval(
+            text, "--window=64", "--skip=8", "--windows=1", "--codecs", "f32", "f16", "--json",
+            f"--svg={svg}", f"--markdown={table}",
+        )  # fmt: skip
+        self.assertEqual(outcome.code, OK, outcome.stderr)
+        f32, f16 = (json.loads(line) for line in outcome.stdout.splitlines())
+        self.assertEqual((f32["codec"], f16["codec"]), ("f32", "f16"))
+        self.assertEqual((f32["kv_bytes_per_token"], f16["kv_bytes_per_token"]), (46080, 23040))
+        self.assertEqual(f32["max_kl_nats"], 0)
+        self.assertGreater(f16["mean_kl_nats"], 0)
+        self.assertLess(f16["mean_kl_nats"], 1e-3)
+        self.assertEqual(f16["positions"], 64 - 1 - 8)
+        self.assertEqual(f16["perplexity_f32"], f32["perplexity"])
+        self.assertIn(">f16<", svg.read_text())
+        self.assertIn("| `f16` | 23,040 |", table.read_text())
+
+    def test_eval_refuses_what_it_cannot_measure_and_names_it(self):
+        text = b"A text of few words.\n"
+        self.assert_refused(self.ashlar.call("eval", "--model", ARGS.model), USAGE, "--text")
+        self.assert_refused(self.run_eval(text), USAGE, "held.txt", "one window takes 2048")
+        self.assert_refused(self.run_eval(b"caf\xe9" + text), USAGE, "UTF-8", "byte 3")
+        for flags, named in (
+            (("--codecs=q17",), "q17"),
+            (("--window=9000",), "8192"),
+            (("--window=words",), "words"),
+            (("--skip=2047",), "2047"),
+            (("--block-tokens=7",), "7"),
+        ):
+            with self.subTest(flags=flags):
+                self.assert_refused(self.run_eval(text * 3000, *flags), USAGE, named)
 
     # prompts
 

@@ -1,0 +1,222 @@
+// `ashlar eval`: what KV codecs cost in quality, on a real model and a held text.
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "apps/commands.h"
+#include "apps/flags.h"
+#include "apps/loaded_model.h"
+#include "base/byte_size.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mapped_file.h"
+#include "eval/codec_quality.h"
+#include "eval/report.h"
+#include "eval/windows.h"
+
+namespace ashlar::apps {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// As given on the command line.
+struct EvalFlags {
+  EngineFlags engine;  // the model's flags only
+  std::string text;
+  std::string svg;
+  std::string markdown;
+  bool as_json = false;
+  std::string window = "2048";
+  eval::WindowOptions windows;  // but window_tokens
+  eval::QualityOptions quality = {.codecs = {"f16", "bf16"}};
+};
+
+// On a terminal a line that overwrites itself, otherwise a line for every tenth.
+class ProgressLine {
+ public:
+  void Show(std::uint64_t done, std::uint64_t all) {
+    const int percent = static_cast<int>(100 * done / all);
+    if (percent < shown_ + (is_terminal_ ? 1 : 10)) return;
+    shown_ = percent;
+    const double left_s =
+        static_cast<double>(clock_.NowNs() - start_ns_) * 1e-9 * (100.0 / percent - 1.0);
+    const std::string line = fmt::format("measuring: {:3} %, {:.0f} s left", percent, left_s);
+    if (is_terminal_) {
+      fmt::print(stderr, "\r{:<40}{}", line, done == all ? "\n" : "");
+    } else {
+      fmt::print(stderr, "{}\n", line);
+    }
+    std::fflush(stderr);
+  }
+
+ private:
+  SteadyClock clock_;
+  std::int64_t start_ns_ = clock_.NowNs();
+  bool is_terminal_ = isatty(STDERR_FILENO) == 1;
+  int shown_ = 0;
+};
+
+Error CannotWrite(const std::string& path) {
+  return MakeError(ErrorCode::kIo, "cannot write '{}': {}", path, std::strerror(errno));
+}
+
+// Before minutes of measuring, not after. Nothing of a file that is there is lost.
+Status CheckWritable(const std::string& path) {
+  if (path.empty()) return {};
+  std::FILE* const file = std::fopen(path.c_str(), "ab");
+  if (file == nullptr) return CannotWrite(path);
+  std::fclose(file);
+  return {};
+}
+
+Status WriteFile(const std::string& path, std::string_view text) {
+  if (path.empty()) return {};
+  std::FILE* const file = std::fopen(path.c_str(), "wb");
+  if (file == nullptr) return CannotWrite(path);
+  const bool is_written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  if (std::fclose(file) != 0 || !is_written) return CannotWrite(path);
+  return {};
+}
+
+Result<std::uint32_t> ParseWindow(const std::string& text, const model::ModelConfig& config) {
+  ASHLAR_ASSIGN(const std::uint64_t tokens, ParseTokenCount(text));
+  if (tokens < 2 || tokens > config.context) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "--window is {}; it must be 2 to the {} tokens of the model's context", text,
+                     config.context);
+  }
+  return static_cast<std::uint32_t>(tokens);
+}
+
+Result<eval::Windows> ReadWindows(const EvalFlags& flags, const text::Tokenizer& tokenizer) {
+  ASHLAR_ASSIGN(const MappedFile file, MappedFile::Open(flags.text));
+  const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()),
+                              file.bytes().size());
+  auto windows = eval::CutWindows(tokenizer, text, flags.windows);
+  if (!windows.ok()) {
+    return MakeError(windows.error().code, "'{}': {}", flags.text, windows.error().message);
+  }
+  return windows;
+}
+
+class EvalCommand {
+ public:
+  EvalCommand(const EvalFlags& flags, const LoadedModel& loaded, kernels::Isa isa)
+      : flags_(flags), loaded_(loaded), isa_(isa) {}
+
+  Status Run() {
+    ASHLAR_TRY(CheckWritable(flags_.svg));
+    ASHLAR_TRY(CheckWritable(flags_.markdown));
+    ASHLAR_ASSIGN(const eval::Windows windows, ReadWindows(flags_, loaded_.tokenizer()));
+    windows_ = windows.size();
+    const SteadyClock clock;
+    const std::int64_t start_ns = clock.NowNs();
+    ProgressLine progress;
+    ASHLAR_ASSIGN(
+        const eval::QualityReport report,
+        eval::MeasureCodecs(
+            {loaded_.model(), kernels::KernelsFor(isa_), loaded_.pool()}, windows, flags_.quality,
+            [&](std::uint64_t done, std::uint64_t all) { progress.Show(done, all); }));
+    ASHLAR_LOG_INFO("{}; {} beside the weights, {:.0f} s", Setting(report),
+                    FormatByteSize(report.memory_bytes),
+                    static_cast<double>(clock.NowNs() - start_ns) * 1e-9);
+    ASHLAR_TRY(WriteFile(flags_.svg, eval::QualityPlot(report.codecs, Title())));
+    ASHLAR_TRY(WriteFile(flags_.markdown, fmt::format("{}.\n\n{}", Setting(report),
+                                                      eval::MarkdownTable(report.codecs))));
+    if (!flags_.as_json) fmt::print("{}", eval::TerminalTable(report.codecs));
+    if (flags_.as_json) PrintJson(report);
+    return {};
+  }
+
+ private:
+  // The file's: what a file says of its name is often that of some training run.
+  std::string ModelName() const {
+    return std::filesystem::path(loaded_.file().paths().front()).stem().string();
+  }
+  std::string Title() const {
+    return fmt::format("KV codecs: quality against memory, {}", ModelName());
+  }
+  std::string Setting(const eval::QualityReport& report) const {
+    return fmt::format(
+        "{}: {} window{} of {} tokens, {} scored positions, blocks of {} tokens", ModelName(),
+        windows_, windows_ == 1 ? "" : "s", flags_.windows.window_tokens,
+        FormatWithCommas(report.codecs.front().positions), flags_.quality.block_tokens);
+  }
+  void PrintJson(const eval::QualityReport& report) const;
+
+  const EvalFlags& flags_;
+  const LoadedModel& loaded_;
+  kernels::Isa isa_;
+  std::size_t windows_ = 0;
+};
+
+void EvalCommand::PrintJson(const eval::QualityReport& report) const {
+  for (const eval::CodecQuality& codec : report.codecs) {
+    const Json json = {{"codec", codec.codec},
+                       {"kv_bytes_per_token", codec.kv_bytes_per_token},
+                       {"mean_kl_nats", codec.mean_kl_nats},
+                       {"mean_kl_stderr_nats", codec.mean_kl_stderr_nats},
+                       {"p99_kl_nats", codec.p99_kl_nats},
+                       {"max_kl_nats", codec.max_kl_nats},
+                       {"same_top1_share", codec.same_top1_share},
+                       {"perplexity_f32", codec.perplexity_f32},
+                       {"perplexity", codec.perplexity},
+                       {"perplexity_change_percent", codec.perplexity_change_percent},
+                       {"perplexity_change_stderr_percent", codec.perplexity_change_stderr_percent},
+                       {"positions", codec.positions},
+                       {"windows", windows_},
+                       {"window_tokens", flags_.windows.window_tokens},
+                       {"skip_tokens", flags_.quality.skip_tokens},
+                       {"block_tokens", flags_.quality.block_tokens},
+                       {"model", ModelName()}};
+    fmt::print("{}\n", json.dump(-1, ' ', false, Json::error_handler_t::replace));
+  }
+}
+
+}  // namespace
+
+CommandBody AddEvalCommand(CLI::App& app) {
+  auto flags = std::make_shared<EvalFlags>();
+  CLI::App* const command =
+      app.add_subcommand("eval", "what KV codecs cost in quality, on a held text");
+  AddModelFlags(*command, flags->engine);
+  command->add_option("--text", flags->text, "UTF-8 file the model is judged on")->required();
+  command
+      ->add_option("--codecs", flags->quality.codecs,
+                   "codec specs to compare with a cache in f32, separated by spaces")
+      ->capture_default_str();
+  command->add_option("--window", flags->window, "tokens of a window of the text, e.g. 2k")
+      ->capture_default_str();
+  command->add_option("--windows", flags->windows.max_windows, "windows to measure at the most")
+      ->capture_default_str();
+  command
+      ->add_option("--skip", flags->quality.skip_tokens,
+                   "positions at the front of a window that are not scored")
+      ->capture_default_str();
+  command->add_option("--chunk", flags->quality.chunk_tokens, "tokens computed at a time")
+      ->capture_default_str();
+  command->add_option("--block-tokens", flags->quality.block_tokens, "tokens in a block")
+      ->capture_default_str();
+  command->add_flag("--json", flags->as_json, "print one JSON object per codec");
+  command->add_option("--svg", flags->svg, "write a plot of KL against bytes to this file");
+  command->add_option("--markdown", flags->markdown, "write the table to this file");
+  return [flags]() -> Status {
+    ASHLAR_ASSIGN(const EngineSetup setup, ResolveEngineFlags(flags->engine));
+    ASHLAR_ASSIGN(const LoadedModel loaded, LoadedModel::Open(setup.model_path, setup.threads));
+    ASHLAR_ASSIGN(flags->windows.window_tokens,
+                  ParseWindow(flags->window, loaded.model().config()));
+    return EvalCommand(*flags, loaded, setup.isa).Run();
+  };
+}
+
+}  // namespace ashlar::apps

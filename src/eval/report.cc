@@ -1,0 +1,104 @@
+#include "eval/report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "base/byte_size.h"
+#include "base/kv_codec.h"
+
+namespace ashlar::eval {
+namespace {
+
+constexpr std::size_t kColumns = 9;
+using Row = std::array<std::string, kColumns>;
+
+const Row& Names() {
+  static const Row kNames = {"codec",  "bytes/token", "mean KL (nats)", "std error", "p99 KL",
+                             "max KL", "same top1",   "perplexity",     "change (%)"};
+  return kNames;
+}
+
+Row RowOf(const CodecQuality& codec) {
+  return {codec.codec,
+          FormatWithCommas(codec.kv_bytes_per_token),
+          fmt::format("{:.3g}", codec.mean_kl_nats),
+          fmt::format("{:.2g}", codec.mean_kl_stderr_nats),
+          fmt::format("{:.3g}", codec.p99_kl_nats),
+          fmt::format("{:.3g}", codec.max_kl_nats),
+          fmt::format("{:.2f} %", 100.0 * codec.same_top1_share),
+          fmt::format("{:.4f}", codec.perplexity),
+          fmt::format("{:+.4f} ± {:.4f}", codec.perplexity_change_percent,
+                      codec.perplexity_change_stderr_percent)};
+}
+
+// What the f32 cache gives, by definition at no distance from itself.
+Row ReferenceRow(const CodecQuality& any) {
+  return {"f32 cache", "", "", "", "", "", "", fmt::format("{:.4f}", any.perplexity_f32), ""};
+}
+
+std::vector<Row> RowsOf(std::span<const CodecQuality> codecs) {
+  std::vector<Row> rows;
+  if (!codecs.empty()) rows.push_back(ReferenceRow(codecs.front()));
+  for (const CodecQuality& codec : codecs) rows.push_back(RowOf(codec));
+  return rows;
+}
+
+// Characters as people count them: code points.
+std::size_t Width(std::string_view text) {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+}
+
+}  // namespace
+
+std::string TerminalTable(std::span<const CodecQuality> codecs) {
+  std::vector<Row> rows = RowsOf(codecs);
+  rows.insert(rows.begin(), Names());
+  std::array<std::size_t, kColumns> widths = {};
+  for (const Row& row : rows) {
+    for (std::size_t i = 0; i < kColumns; ++i) widths[i] = std::max(widths[i], Width(row[i]));
+  }
+  std::string text;
+  for (const Row& row : rows) {
+    std::string line;
+    for (std::size_t i = 0; i < kColumns; ++i) {
+      const std::string padding(widths[i] - Width(row[i]), ' ');
+      line += i == 0 ? row[i] + padding : "  " + padding + row[i];
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + "\n";
+  }
+  return text;
+}
+
+std::string MarkdownTable(std::span<const CodecQuality> codecs) {
+  std::string text = fmt::format("| {} |\n|---", fmt::join(Names(), " | "));
+  for (std::size_t i = 1; i < kColumns; ++i) text += "|---:";
+  text += "|\n";
+  for (Row& row : RowsOf(codecs)) {
+    row[0] = "`" + row[0] + "`";
+    text += fmt::format("| {} |\n", fmt::join(row, " | "));
+  }
+  return text;
+}
+
+std::string QualityPlot(std::span<const CodecQuality> codecs, std::string_view title) {
+  std::vector<PlotPoint> points;
+  for (const CodecQuality& codec : codecs) {
+    points.push_back(
+        {.label = codec.codec,
+         .x = static_cast<double>(codec.kv_bytes_per_token),
+         .y = codec.mean_kl_nats,
+         .series = ParseKvCodec(codec.codec).ok() ? PlotSeries::kFirst : PlotSeries::kSecond});
+  }
+  return FrontierPlot(points, {.title = std::string(title),
+                               .x_name = "KV bytes per token",
+                               .y_name = "mean KL(f32 cache || codec), nats",
+                               .first_series = "one codec",
+                               .second_series = "preset, or K and V apart"});
+}
+
+}  // namespace ashlar::eval
