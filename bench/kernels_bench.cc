@@ -60,6 +60,7 @@ HWY_AFTER_NAMESPACE();
 #include <vector>
 
 #include "kernels/kernel_set.h"
+#include "kernels/testing/lane.h"
 #include "kernels/testing/random_data.h"
 
 namespace ashlar::kernels {
@@ -200,116 +201,69 @@ void RegisterMatmul() {
 }
 
 // --- Attention ---
+// One lane out of the caches' reach is `ashlar bench attention`; here the kernels alone, over a
+// lane that stays in them.
 
 struct AttendCase {
-  KvFormat format;
-  std::size_t keys;
+  KvCodecKind kind;
   std::size_t head_dim;
   std::size_t rows;
-  std::size_t block_tokens;
-};
-
-// One lane after the other of a cache that holds `lanes` of them; each call attends to all keys of
-// one.
-class Cache {
- public:
-  Cache(const AttendCase& c, std::size_t lanes) : c_(c), blocks_(lanes * c.keys / c.block_tokens) {
-    Random random(2);
-    const std::size_t bytes = c.head_dim * c.block_tokens * BytesPerElement(c.format);
-    for (std::size_t i = 0; i < blocks_; ++i) {
-      k_.emplace_back(bytes);
-      v_.emplace_back(bytes);
-    }
-    for (std::size_t i = 0; i < blocks_; ++i) {
-      const std::vector<float> values = random.Floats(c.head_dim);
-      for (std::size_t slot = 0; slot < c.block_tokens; ++slot) {
-        g_kernels->store_kv({c.format, values.data(), values.data(), c.head_dim, c.block_tokens,
-                             slot, k_[i].data(), v_[i].data()});
-      }
-    }
-    // Blocks of a real pool lie in no order.
-    std::vector<std::size_t> order(blocks_);
-    for (std::size_t i = 0; i < blocks_; ++i) order[i] = i;
-    for (std::size_t i = blocks_; i > 1; --i) std::swap(order[i - 1], order[random.Below(i)]);
-    for (const std::size_t i : order) {
-      k_tiles_.push_back(k_[i].data());
-      v_tiles_.push_back(v_[i].data());
-    }
-  }
-
-  const std::byte* const* k_tiles(std::size_t lane, std::size_t segment) const {
-    return k_tiles_.data() + First(lane, segment);
-  }
-  const std::byte* const* v_tiles(std::size_t lane, std::size_t segment) const {
-    return v_tiles_.data() + First(lane, segment);
-  }
-
- private:
-  std::size_t First(std::size_t lane, std::size_t segment) const {
-    return (lane * c_.keys + segment * kSegmentTokens) / c_.block_tokens;
-  }
-
-  AttendCase c_;
-  std::size_t blocks_;
-  std::vector<std::vector<std::byte>> k_;
-  std::vector<std::vector<std::byte>> v_;
-  std::vector<const std::byte*> k_tiles_;
-  std::vector<const std::byte*> v_tiles_;
 };
 
 void BenchAttend(benchmark::State& state, AttendCase c) {
-  const std::size_t lane_bytes = 2 * c.keys * c.head_dim * BytesPerElement(c.format);
-  const std::size_t lanes = c.rows > 8 ? 1 : std::max<std::size_t>(1, kColdBytes / lane_bytes);
-  const Cache cache(c, lanes);
+  constexpr std::size_t kKeys = 1024;
+  constexpr std::size_t kBlockTokens = 32;
+  testing::Lane lane({.key_kind = c.kind,
+                      .value_kind = c.kind,
+                      .head_dim = c.head_dim,
+                      .value_dim = c.head_dim,
+                      .block_tokens = kBlockTokens});
+  lane.AppendRandom(*g_kernels, kKeys + 1, 2);
   Random random(3);
-  const std::vector<float> q = random.Floats(c.rows * c.head_dim);
-  const std::vector<std::uint32_t> visible(c.rows, kSegmentTokens);
-  std::vector<float> max(c.rows), sum(c.rows), acc(c.rows * c.head_dim);
-  std::vector<float> next_max(c.rows), next_sum(c.rows), next_acc(c.rows * c.head_dim);
-  AlignedFloats scratch(AttendScratchFloats(c.rows));
-  std::size_t lane = 0;
+  const testing::Rows rows{.q = random.Floats(c.rows * c.head_dim),
+                           .positions = std::vector<std::uint32_t>(c.rows, kKeys)};
   for (auto _ : state) {
-    for (std::size_t s = 0; s * kSegmentTokens < c.keys; ++s) {
-      g_kernels->attend({.format = c.format,
-                         .head_dim = c.head_dim,
-                         .block_tokens = c.block_tokens,
-                         .k_tiles = cache.k_tiles(lane, s),
-                         .v_tiles = cache.v_tiles(lane, s),
-                         .q = q.data(),
-                         .q_stride = c.head_dim,
-                         .rows = c.rows,
-                         .visible = visible.data(),
-                         .max = s == 0 ? max.data() : next_max.data(),
-                         .sum = s == 0 ? sum.data() : next_sum.data(),
-                         .acc = s == 0 ? acc.data() : next_acc.data(),
-                         .scratch = scratch.data()});
-      if (s == 0) continue;
-      g_kernels->merge({c.rows, c.head_dim, max.data(), sum.data(), acc.data(), next_max.data(),
-                        next_sum.data(), next_acc.data()});
+    for (std::size_t s = 0; s < kKeys / kSegmentTokens; ++s) {
+      benchmark::DoNotOptimize(testing::AttendSegment(*g_kernels, lane, s, rows));
     }
-    benchmark::ClobberMemory();
-    lane = (lane + 1) % lanes;
   }
-  Report(state, static_cast<double>(lane_bytes),
-         4.0 * static_cast<double>(c.rows * c.keys * c.head_dim));
+  const std::size_t bytes = TileBytes({.kind = c.kind}, KvRole::kKey, c.head_dim, kBlockTokens) +
+                            TileBytes({.kind = c.kind}, KvRole::kValue, c.head_dim, kBlockTokens);
+  Report(state, static_cast<double>(bytes * kKeys / kBlockTokens),
+         4.0 * static_cast<double>(c.rows * kKeys * c.head_dim));
+}
+
+void BenchEncode(benchmark::State& state, AttendCase c) {
+  constexpr std::size_t kBlockTokens = 16;
+  Random random(4);
+  const std::vector<float> raw = random.Floats(kBlockTokens * c.head_dim);
+  AlignedFloats tile(TileBytes({.kind = c.kind}, KvRole::kKey, c.head_dim, kBlockTokens) / 4);
+  for (auto _ : state) {
+    g_kernels->encode({.kind = c.kind,
+                       .role = KvRole::kKey,
+                       .raw_kind = KvCodecKind::kF32,
+                       .raw = reinterpret_cast<const std::byte*>(raw.data()),
+                       .dim = c.head_dim,
+                       .block_tokens = kBlockTokens,
+                       .tile = reinterpret_cast<std::byte*>(tile.data())});
+    benchmark::ClobberMemory();
+  }
+  Report(state, static_cast<double>(4 * kBlockTokens * c.head_dim), 0.0);
 }
 
 void RegisterAttend() {
-  constexpr std::pair<KvFormat, const char*> kFormats[] = {
-      {KvFormat::kF32, "F32"}, {KvFormat::kF16, "F16"}, {KvFormat::kBF16, "BF16"}};
-  for (const auto& [format, format_name] : kFormats) {
-    for (const std::size_t keys : {1024, 8192}) {
-      for (const std::size_t head_dim : {64, 128}) {
-        for (const std::size_t block_tokens : {16, 64}) {
-          for (const std::size_t rows : {1, 3, 8, 24}) {
-            const std::string name = fmt::format(
-                "Attend/{}/{}/keys:{}/head_dim:{}/block_tokens:{}/rows:{}",
-                rows <= 8 ? "decode" : "prefill", format_name, keys, head_dim, block_tokens, rows);
-            const AttendCase c{format, keys, head_dim, rows, block_tokens};
-            benchmark::RegisterBenchmark(name.c_str(), BenchAttend, c)->MinTime(0.1);
-          }
-        }
+  for (const KvCodecKind kind : AllKvCodecKinds()) {
+    for (const std::size_t head_dim : {64, 128}) {
+      for (const std::size_t rows : {1, 3, 6, 48}) {
+        const std::string name =
+            fmt::format("Attend/{}/head_dim:{}/rows:{}", NameOf(kind), head_dim, rows);
+        benchmark::RegisterBenchmark(name.c_str(), BenchAttend, AttendCase{kind, head_dim, rows})
+            ->MinTime(0.1);
       }
+      if (IsRaw(kind)) continue;
+      const std::string name = fmt::format("Encode/{}/head_dim:{}", NameOf(kind), head_dim);
+      benchmark::RegisterBenchmark(name.c_str(), BenchEncode, AttendCase{kind, head_dim, 0})
+          ->MinTime(0.1);
     }
   }
 }

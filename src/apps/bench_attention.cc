@@ -49,6 +49,8 @@ struct Measured {
   Samples limit;
   Samples ratio;       // of speed to the limit
   Samples to_private;  // of time
+  double work = 0;     // in one layer: bytes read, or FLOP in prefill
+  std::uint64_t kv_bytes = 0;
 };
 
 // Of a step of the model. Speeds are in 10^9 a second: bytes, or FLOP in prefill.
@@ -60,11 +62,6 @@ struct Figures {
   double limit = 0;
   double ratio = 0;
 };
-
-// What is done in one layer: bytes read, or FLOP in prefill.
-double WorkOf(const Subject& subject, const AttentionRig& rig, Prefix prefix) {
-  return subject.is_prefill() ? rig.Flops() : static_cast<double>(rig.KvBytes(prefix));
-}
 
 // 0.5 -> "##########", in eighths of a cell.
 std::string Bar(double share) {
@@ -183,7 +180,9 @@ void AttentionBench::MeasureRound(const Subject& subject, AttentionRig& rig,
     if (measured.empty()) continue;
     measured[kind].ns.Add(ns);
     measured[kind].limit.Add(limit);
-    measured[kind].ratio.Add(WorkOf(subject, rig, prefix) / ns / limit);
+    measured[kind].kv_bytes = rig.KvBytes();
+    measured[kind].work = subject.is_prefill() ? rig.Flops() : static_cast<double>(rig.KvBytes());
+    measured[kind].ratio.Add(measured[kind].work / ns / limit);
     measured[kind].to_private.Add(ns / private_ns);
   }
 }
@@ -203,8 +202,8 @@ void AttentionBench::Add(const Subject& subject, const AttentionRig& rig, Prefix
   const Figures figures = {
       .step_ms = step_ms,
       .tokens_per_s = static_cast<double>(spec.sequences * spec.step_tokens) / (step_ms / 1e3),
-      .kv_read_bytes = rig.KvBytes(prefix) * subject.geometry.layers,
-      .speed = WorkOf(subject, rig, prefix) / ns,
+      .kv_read_bytes = measured.kv_bytes * subject.geometry.layers,
+      .speed = measured.work / ns,
       .limit = measured.limit.Median(),
       .ratio = measured.ratio.Median()};
   if (report_.style() == BenchReport::Style::kTable) {
@@ -212,7 +211,7 @@ void AttentionBench::Add(const Subject& subject, const AttentionRig& rig, Prefix
   }
   BenchRow row = {.name = std::string(NameOf(subject.bench_case)),
                   .params = {{"geometry", subject.geometry.name},
-                             {"codec", NameOf(subject.codecs)},
+                             {"codec", apps::NameOf(subject.codecs)},
                              {"context", subject.context},
                              {"sequences", spec.sequences},
                              {"step_tokens", spec.step_tokens},
@@ -230,7 +229,7 @@ void AttentionBench::Add(const Subject& subject, const AttentionRig& rig, Prefix
   if (!subject.is_prefill()) {
     row.figures["kv_read_bytes"] = figures.kv_read_bytes;
     row.figures["kv_read_ratio_to_one_sequence"] =
-        static_cast<double>(rig.KvBytes(prefix)) / static_cast<double>(rig.SequenceKvBytes());
+        static_cast<double>(measured.kv_bytes) / static_cast<double>(rig.SequenceKvBytes());
   }
   if (subject.is_batch()) row.params["prefix"] = prefix == Prefix::kShared ? "shared" : "private";
   if (prefix == Prefix::kShared) {
@@ -243,7 +242,7 @@ void AttentionBench::Add(const Subject& subject, const AttentionRig& rig, Prefix
 void AttentionBench::PrintHeader(const Subject& subject) {
   std::string header =
       fmt::format("{}: {} layers; {}, blocks of {}; {}, threads: {}", subject.geometry.name,
-                  subject.geometry.layers, NameOf(subject.codecs), options_.block_tokens,
+                  subject.geometry.layers, apps::NameOf(subject.codecs), options_.block_tokens,
                   kernels::NameOf(options_.isa), options_.threads);
   if (header == header_) return;
   header_ = std::move(header);

@@ -26,23 +26,8 @@ float RandomFloat(std::uint64_t stream, std::uint64_t index) {
   return static_cast<float>(2.0 * RandomUnit(11, stream, index) - 1.0);
 }
 
-// What attention can read today: K and V in one raw codec.
-Result<DType> DTypeOf(const CodecPair& codecs) {
-  if (codecs.key == codecs.value) {
-    switch (codecs.key.kind) {
-      case KvCodecKind::kF32:
-        return DType::kF32;
-      case KvCodecKind::kF16:
-        return DType::kF16;
-      case KvCodecKind::kBF16:
-        return DType::kBF16;
-      default:
-        break;
-    }
-  }
-  return MakeError(ErrorCode::kUnsupported,
-                   "attention cannot read {}; it reads K and V in one of f32, f16, bf16",
-                   NameOf(codecs));
+model::KvCodecSpec SpecOf(const CodecPair& codecs) {
+  return {.name = NameOf(codecs), .full = codecs, .edge_layers = 0, .edge = {}, .sliding = {}};
 }
 
 model::ModelConfig ConfigOf(const AttentionGeometry& geometry, std::uint32_t layers) {
@@ -65,34 +50,26 @@ std::string NameOf(const CodecPair& codecs) {
 }
 
 Result<CodecPair> ParseCodecPair(std::string_view text) {
-  if (!text.starts_with("k=")) {
-    ASHLAR_ASSIGN(const KvCodec codec, ParseKvCodec(text));
-    return CodecPair{.key = codec, .value = codec};
+  // q8 and q4 alone are the plain codecs here: what is measured is how they are read.
+  if (const Result<KvCodec> codec = ParseKvCodec(text); codec.ok()) {
+    return CodecPair{.key = *codec, .value = *codec};
   }
-  const std::size_t comma = text.find(",v=");
-  if (comma == std::string_view::npos) {
-    return MakeError(ErrorCode::kInvalidArgument,
-                     "codec '{}'; give one for both, as q8, or each, as k=q8,v=q4", text);
-  }
-  CodecPair codecs;
-  ASHLAR_ASSIGN(codecs.key, ParseKvCodec(text.substr(2, comma - 2)));
-  ASHLAR_ASSIGN(codecs.value, ParseKvCodec(text.substr(comma + 3)));
-  return codecs;
+  ASHLAR_ASSIGN(const model::KvCodecSpec spec, model::ParseKvCodecSpec(text));
+  return spec.full;
 }
 
 Status AttentionRig::Check(const CodecPair& codecs, std::uint32_t block_tokens) {
-  ASHLAR_ASSIGN(const DType codec, DTypeOf(codecs));
   for (const AttentionGeometry& geometry : kGeometries) {
-    ASHLAR_TRY(model::KvLayoutOf(ConfigOf(geometry, 1), codec, block_tokens));
+    ASHLAR_TRY(model::KvLayoutOf(ConfigOf(geometry, 1), SpecOf(codecs), block_tokens));
   }
   return {};
 }
 
 Result<std::unique_ptr<AttentionRig>> AttentionRig::Create(const AttentionRigSpec& spec,
                                                            ThreadPool& pool) {
-  ASHLAR_ASSIGN(const DType codec, DTypeOf(spec.codecs));
-  ASHLAR_ASSIGN(const kv::KvLayout one_layer,
-                model::KvLayoutOf(ConfigOf(spec.geometry, 1), codec, spec.block_tokens));
+  ASHLAR_ASSIGN(
+      const kv::KvLayout one_layer,
+      model::KvLayoutOf(ConfigOf(spec.geometry, 1), SpecOf(spec.codecs), spec.block_tokens));
   ASHLAR_CHECK(spec.prefix_tokens % spec.block_tokens == 0, "a shared block would be written to");
   ASHLAR_CHECK(spec.step_tokens >= 1 && spec.step_tokens <= spec.prefix_tokens + spec.own_tokens,
                "{} tokens of a step", spec.step_tokens);
@@ -108,7 +85,8 @@ Result<std::unique_ptr<AttentionRig>> AttentionRig::Create(const AttentionRigSpe
                      FormatByteSize(layer_bytes), FormatByteSize(spec.memory_bytes));
   }
   const model::ModelConfig config = ConfigOf(spec.geometry, static_cast<std::uint32_t>(layers));
-  ASHLAR_ASSIGN(kv::KvLayout layout, model::KvLayoutOf(config, codec, spec.block_tokens));
+  ASHLAR_ASSIGN(kv::KvLayout layout,
+                model::KvLayoutOf(config, SpecOf(spec.codecs), spec.block_tokens));
   ASHLAR_ASSIGN(kv::Arena arena, kv::Arena::Create(blocks * layout.group(0).block_bytes()));
   return std::unique_ptr<AttentionRig>(
       new AttentionRig(spec, config, std::move(layout), std::move(arena), pool));
@@ -123,32 +101,48 @@ AttentionRig::AttentionRig(const AttentionRigSpec& spec, model::ModelConfig conf
       kernels_(kernels::KernelsFor(spec.isa)),
       attention_(config_, layout_, kernels_, pool, spec.sequences * spec.step_tokens),
       q_(spec.sequences * spec.step_tokens * config_.heads * config_.head_dim),
-      out_(q_.size()) {
+      k_(spec.sequences * spec.step_tokens * config_.kv_heads * config_.head_dim),
+      v_(k_.size()),
+      out_(q_.size()),
+      open_bytes_(layout_.group(0).open_block_bytes() * spec.sequences) {
   for (std::size_t i = 0; i < q_.size(); ++i) q_[i] = RandomFloat(0, i);
+  for (std::size_t i = 0; i < k_.size(); ++i) k_[i] = RandomFloat(2, i);
+  for (std::size_t i = 0; i < v_.size(); ++i) v_[i] = RandomFloat(3, i);
+  if (open_bytes_.size() > 0) {
+    for (std::size_t s = 0; s < spec.sequences; ++s) {
+      open_.push_back(open_bytes_.data() + s * layout_.group(0).open_block_bytes());
+    }
+    std::memset(open_bytes_.data(), 0, open_bytes_.bytes());
+  }
   FillBlocks(pool);
   MakeTables();
+  for (const Prefix prefix : {Prefix::kPrivate, Prefix::kShared}) {
+    Plan(prefix);
+    StoreRows();
+  }
 }
 
-// The first block is written by the kernels, slot by slot, the others are copies.
+// A first block is filled as a model's step would fill it, the others are copies.
 void AttentionRig::FillBlocks(ThreadPool& pool) {
-  std::vector<float> k(config_.head_dim), v(config_.head_dim);
+  const kv::LaneGroup& group = layout_.group(0);
+  std::byte* const first = arena_.data();
+  std::vector<std::byte> open(group.open_block_bytes());
+  std::byte* const ring = open.data();
+  const std::size_t row = std::size_t{config_.kv_heads} * config_.head_dim;
+  std::vector<float> q(spec_.block_tokens * std::size_t{config_.heads} * config_.head_dim);
+  std::vector<float> k(spec_.block_tokens * row), v(spec_.block_tokens * row);
+  const model::GroupBlocks blocks = {
+      .blocks = {&first, 1},
+      .open = group.is_encoded() ? std::span(&ring, 1) : std::span<std::byte* const>{}};
+  const model::AttentionChunk chunk = {
+      .position = 0, .tokens = spec_.block_tokens, .first_row = 0, .groups = {&blocks, 1}};
+  model::Attention filler(config_, layout_, kernels_, pool, spec_.block_tokens);
+  filler.Plan({&chunk, 1});
   std::uint64_t random = 0;
   for (std::size_t layer = 0; layer < config_.layers; ++layer) {
-    for (std::size_t head = 0; head < config_.kv_heads; ++head) {
-      const kv::LanePlace& place = attention_.PlaceOf(layer, head);
-      for (std::size_t slot = 0; slot < spec_.block_tokens; ++slot) {
-        for (float& value : k) value = RandomFloat(1, random++);
-        for (float& value : v) value = RandomFloat(1, random++);
-        kernels_.store_kv({.format = attention_.format(),
-                           .k = k.data(),
-                           .v = v.data(),
-                           .head_dim = config_.head_dim,
-                           .block_tokens = spec_.block_tokens,
-                           .slot = slot,
-                           .k_tile = arena_.data() + place.key_offset,
-                           .v_tile = arena_.data() + place.value_offset});
-      }
-    }
+    for (float& value : k) value = RandomFloat(1, random++);
+    for (float& value : v) value = RandomFloat(1, random++);
+    filler.Store(layer, q.data(), k.data(), v.data());
   }
   const std::size_t block_bytes = layout_.group(0).block_bytes();
   pool.ParallelFor(arena_.bytes() / block_bytes, [&](std::size_t block, std::size_t) {
@@ -176,24 +170,32 @@ void AttentionRig::MakeTables() {
 
 void AttentionRig::Plan(Prefix prefix) {
   const std::span<std::byte* const> table = tables_[static_cast<std::size_t>(prefix)];
+  groups_.clear();
   chunks_.clear();
+  groups_.reserve(spec_.sequences);
   for (std::size_t s = 0; s < spec_.sequences; ++s) {
+    groups_.push_back({.blocks = table.subspan(s * blocks_of_sequence(), blocks_of_sequence()),
+                       .open = open_.empty() ? std::span<std::byte* const>{}
+                                             : std::span<std::byte* const>(open_).subspan(s, 1)});
     chunks_.push_back({.position = total_tokens() - spec_.step_tokens,
                        .tokens = spec_.step_tokens,
                        .first_row = s * spec_.step_tokens,
-                       .blocks = table.subspan(s * blocks_of_sequence(), blocks_of_sequence())});
+                       .groups = {&groups_.back(), 1}});
   }
   attention_.Plan(chunks_);
+}
+
+// K and V of the step's own tokens.
+void AttentionRig::StoreRows() {
+  for (std::size_t layer = 0; layer < config_.layers; ++layer) {
+    attention_.Store(layer, q_.data(), k_.data(), v_.data());
+  }
 }
 
 void AttentionRig::Run(std::size_t layer) { attention_.Run(layer, q_.data(), out_.data()); }
 
 std::uint64_t AttentionRig::SequenceKvBytes() const {
   return total_tokens() * layout_.bytes_per_token() / config_.layers;
-}
-
-std::uint64_t AttentionRig::KvBytes(Prefix /*prefix*/) const {
-  return spec_.sequences * SequenceKvBytes();
 }
 
 double AttentionRig::Flops() const {

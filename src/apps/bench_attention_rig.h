@@ -23,6 +23,7 @@
 #include "kv/layout.h"
 #include "model/attention.h"
 #include "model/config.h"
+#include "model/kv_codec_spec.h"
 
 namespace ashlar::apps {
 
@@ -36,13 +37,9 @@ struct AttentionGeometry {
 };
 std::span<const AttentionGeometry> AttentionGeometries();
 
-// K and V apart.
-struct CodecPair {
-  KvCodec key;
-  KvCodec value;
-};
+using model::CodecPair;
 std::string NameOf(const CodecPair& codecs);  // "q8"; where they differ, "k=q8,v=q4"
-// The same, read. Error: kInvalidArgument.
+// The same, read; presets of two codecs as well. Error: kInvalidArgument.
 Result<CodecPair> ParseCodecPair(std::string_view text);
 
 struct AttentionRigSpec {
@@ -64,8 +61,7 @@ class AttentionRig {
     kShared,   // all have the blocks of the first one's prefix
   };
 
-  // What Create says of codecs and blocks, before anything is measured. Errors: kUnsupported for
-  // codecs that attention cannot read; those of KvLayout.
+  // What Create says of codecs and blocks, before anything is measured. Errors: those of KvLayout.
   static Status Check(const CodecPair& codecs, std::uint32_t block_tokens);
   // Holds as many of the model's layers as fit into memory_bytes. Errors: kResourceExhausted when
   // not one fits; those of Check and Arena.
@@ -74,13 +70,13 @@ class AttentionRig {
 
   std::uint32_t layers() const { return config_.layers; }  // held
 
+  // Cuts the step's work.
   void Plan(Prefix prefix);
   // Attention of the planned step in one layer.
   void Run(std::size_t layer);
 
-  // Bytes of K and V that Run(layer) takes from the cache, metadata included. Attention reads a
-  // block once for every sequence that has it, shared or not.
-  std::uint64_t KvBytes(Prefix prefix) const;
+  // Bytes of K and V that Run(layer) takes from the cache as planned, metadata included.
+  std::uint64_t KvBytes() const { return attention_.planned_bytes(0); }
   // The same for one sequence alone.
   std::uint64_t SequenceKvBytes() const;
   // Of Run: 2 for each multiply-add with a key or a value that a query sees.
@@ -91,6 +87,7 @@ class AttentionRig {
                kv::Arena arena, ThreadPool& pool);
   void FillBlocks(ThreadPool& pool);
   void MakeTables();
+  void StoreRows();
   std::uint64_t total_tokens() const { return spec_.prefix_tokens + spec_.own_tokens; }
   std::uint64_t blocks_of_sequence() const { return layout_.BlocksNeeded(total_tokens()); }
 
@@ -101,9 +98,12 @@ class AttentionRig {
   const kernels::KernelSet& kernels_;
   model::Attention attention_;
   std::vector<std::byte*> tables_[2];  // by Prefix: [sequences, blocks_of_sequence()]
+  std::vector<std::byte*> open_;       // one open block for every sequence, if the codec is encoded
+  std::vector<model::GroupBlocks> groups_;
   std::vector<model::AttentionChunk> chunks_;
-  AlignedArray<float> q_;    // [sequences * step_tokens, heads * head_dim]
-  AlignedArray<float> out_;  // the same
+  // [sequences * step_tokens, heads or kv heads * head_dim].
+  AlignedArray<float> q_, k_, v_, out_;
+  AlignedArray<std::byte> open_bytes_;
 };
 
 }  // namespace ashlar::apps

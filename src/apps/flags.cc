@@ -17,12 +17,6 @@ constexpr std::uint64_t kMaxContext = std::uint64_t{1} << 30;  // tokens; no mod
 // scripts/fetch_model.sh puts it there.
 constexpr const char* kDefaultModelFile = "SmolLM2-135M-Instruct.Q4_1.gguf";
 
-Result<KvCodec> ParseCodec(std::string_view name) {
-  if (const auto codec = ParseKvCodec(name); codec.ok() && IsRaw(*codec)) return *codec;
-  return MakeError(ErrorCode::kInvalidArgument,
-                   "unknown KV codec '{}'; this build has f32, f16 and bf16", name);
-}
-
 Result<kv::Reuse> ParsePrefixCache(std::string_view text) {
   if (text == "on") return kv::Reuse::kOn;
   if (text == "off") return kv::Reuse::kOff;
@@ -66,7 +60,10 @@ void AddModelFlags(CLI::App& command, EngineFlags& flags) {
 void AddEngineFlags(CLI::App& command, EngineFlags& flags) {
   AddModelFlags(command, flags);
   command
-      .add_option("--kv-codec", flags.kv_codec, "how keys and values are stored: f32, f16, bf16")
+      .add_option(
+          "--kv-codec", flags.kv_codec,
+          "how keys and values are stored: a preset (exact, q8, balanced, small-model, q4), "
+          "a codec (f16, hq6, ...), or each by itself: k=hq8,v=hq4,edge=2@hq8")
       ->capture_default_str();
   command
       .add_option("--kv-memory", flags.kv_memory, "hard cap of the KV cache, e.g. 512MiB or 4GiB")
@@ -119,7 +116,7 @@ Result<EngineSetup> ResolveEngineFlags(const EngineFlags& flags) {
   EngineSetup setup;
   ASHLAR_ASSIGN(setup.threads, ResolveThreads(flags.threads));
   ASHLAR_ASSIGN(setup.isa, kernels::ParseIsa(flags.isa));
-  ASHLAR_ASSIGN(setup.engine.kv_codec, ParseCodec(flags.kv_codec));
+  ASHLAR_ASSIGN(setup.engine.kv_codec, model::ParseKvCodecSpec(flags.kv_codec));
   ASHLAR_ASSIGN(setup.engine.kv_memory_bytes, ParseByteSize(flags.kv_memory));
   setup.engine.block_tokens = flags.block_tokens;
   ASHLAR_ASSIGN(setup.engine.reuse, ParsePrefixCache(flags.prefix_cache));

@@ -7,7 +7,6 @@
 #include <optional>
 #include <string>
 
-#include "base/kv_codec.h"
 #include "base/result.h"
 #include "engine/engine.h"
 #include "kernels/isa.h"

@@ -77,14 +77,16 @@ std::map<std::string_view, TypeCount> CountTypes(const gguf::ModelFile& file) {
   return types;
 }
 
-// KV bytes of one token in each raw codec.
+// KV bytes of one token in each plain codec, and in the presets.
 std::map<std::string, std::uint64_t> KvBytesPerToken(const model::ModelConfig& config) {
   std::map<std::string, std::uint64_t> bytes;
-  for (const KvCodecKind kind : {KvCodecKind::kF32, KvCodecKind::kF16, KvCodecKind::kBF16}) {
-    const KvCodec codec{.kind = kind};
-    const auto layout = model::KvLayoutOf(config, codec, codec, /*block_tokens=*/16);
-    if (layout.ok()) bytes[NameOf(codec)] = layout->bytes_per_token();
-  }
+  const auto add = [&](std::string_view spec) {
+    const auto codecs = model::ParseKvCodecSpec(spec);
+    const auto layout = model::KvLayoutOf(config, codecs.value(), /*block_tokens=*/16);
+    if (layout.ok()) bytes[std::string(spec)] = layout->bytes_per_token();
+  };
+  for (const char* const raw : {"f32", "f16", "bf16"}) add(raw);
+  for (const model::KvCodecPreset& preset : model::KvCodecPresets()) add(preset.name);
   return bytes;
 }
 

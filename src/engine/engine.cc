@@ -28,7 +28,7 @@ bool HasPenalties(const model::SamplingParams& params) {
 kv::Scope ScopeOf(const model::ModelConfig& config, const EngineOptions& options,
                   const kv::KvLayout& layout) {
   return {.model_fingerprint = fmt::format("{}/{}", config.architecture, config.name),
-          .codec_spec = fmt::format("{} {}", NameOf(options.kv_codec), layout.Fingerprint()),
+          .codec_spec = fmt::format("{} {}", options.kv_codec.name, layout.Fingerprint()),
           .layout_version = 1};
 }
 
@@ -61,9 +61,8 @@ Result<std::unique_ptr<Engine>> Engine::Create(const model::Model& model,
                                                const Clock& clock, const EngineOptions& options) {
   ASHLAR_TRY(sched::Validate(options.limits));
   const model::ModelConfig& config = model.config();
-  ASHLAR_ASSIGN(
-      const kv::KvLayout layout,
-      model::KvLayoutOf(config, options.kv_codec, options.kv_codec, options.block_tokens));
+  ASHLAR_ASSIGN(const kv::KvLayout layout,
+                model::KvLayoutOf(config, options.kv_codec, options.block_tokens));
   ASHLAR_ASSIGN(
       std::unique_ptr<kv::KvCache> cache,
       kv::KvCache::Create(
@@ -85,7 +84,7 @@ Engine::Engine(const model::Model& model, const kernels::KernelSet& kernels, Thr
       scheduler_(options.limits),
       info_{.vocab_size = model.config().vocab,
             .max_context = 0,
-            .kv_codec = NameOf(options.kv_codec),
+            .kv_codec = options.kv_codec.name,
             .block_tokens = options.block_tokens,
             .kv_bytes_per_token = cache_->layout().bytes_per_token(),
             .kv_bytes_reserved = cache_->memory_bytes()} {
@@ -93,6 +92,7 @@ Engine::Engine(const model::Model& model, const kernels::KernelSet& kernels, Thr
   // The last token of a sequence is not stored.
   info_.max_context = std::min(context_, cache_->MaxTokens(context_, prefill_chunk_) + 1);
   chunks_.reserve(options.limits.max_running);
+  group_blocks_.reserve(options.limits.max_running * cache_->layout().groups().size());
   batch_.reserve(options.limits.max_running);
 }
 
@@ -100,7 +100,8 @@ ServiceStats Engine::stats() const {
   return {.running = scheduler_.running(),
           .waiting = scheduler_.waiting(),
           .kv_bytes_used = cache_->live_bytes(),
-          .kv_bytes_cached = cache_->idle_bytes()};
+          .kv_bytes_cached = cache_->idle_bytes(),
+          .kv_refused = refused_};
 }
 
 // The last generated token's K and V are needed only when its logits are reported too.
@@ -226,6 +227,7 @@ sched::Admission Engine::Admit(SequenceId id) {
 void Engine::RunPlan(const sched::StepPlan& plan) {
   chunks_.clear();
   batch_.clear();
+  group_blocks_.clear();
   for (const sched::StepItem& item : plan.items) {
     const bool is_prepared = sequences_.at(item.id)->cached->Prepare(item.tokens);
     ASHLAR_CHECK(is_prepared, "sequence {} was promised more than it got", item.id.value());
@@ -236,21 +238,36 @@ void Engine::RunPlan(const sched::StepPlan& plan) {
     const bool wants_all = ReportsLogits(sequence.request) || sequence.request.prompt_logprobs;
     const bool wants_last =
         item.reaches_end && (sequence.request.max_tokens > 0 || sequence.finish.has_value());
+    const auto groups = static_cast<std::uint32_t>(cache_->layout().groups().size());
+    for (std::uint32_t g = 0; g < groups; ++g) {
+      group_blocks_.push_back(
+          {.blocks = sequence.cached->addresses(g), .open = sequence.cached->OpenRing(g)});
+    }
     chunks_.push_back({.tokens = std::span(sequence.tokens).subspan(item.position, item.tokens),
                        .position = item.position,
-                       .blocks = sequence.cached->addresses(0),
+                       .groups = std::span(group_blocks_).last(groups),
                        .logits = wants_all    ? model::LogitRows::kAll
                                  : wants_last ? model::LogitRows::kLast
                                               : model::LogitRows::kNone});
     batch_.push_back(&sequence);
   }
   forward_.Run(chunks_, [&](std::size_t chunk, std::size_t token, std::span<const float> logits) {
+    if (forward_.IsRefused(chunk)) return;
     OnLogits(*batch_[chunk], chunks_[chunk].position + token, logits);
   });
-  for (std::size_t i = 0; i < plan.items.size(); ++i) batch_[i]->cached->Commit(chunks_[i].tokens);
+  for (std::size_t i = 0; i < plan.items.size(); ++i) {
+    if (!forward_.IsRefused(i)) batch_[i]->cached->Commit(chunks_[i].tokens);
+  }
   scheduler_.Commit();
   for (std::size_t i = 0; i < plan.items.size(); ++i) {
-    if (plan.items[i].reaches_end) EndStepOf(*batch_[i], plan.items[i]);
+    if (forward_.IsRefused(i)) {
+      ++refused_;
+      Finish(plan.items[i].id, FinishReason::kError,
+             "the model's keys or values are not finite in the KV cache's format; a wider "
+             "--kv-codec (bf16, f32) may hold them");
+    } else if (plan.items[i].reaches_end) {
+      EndStepOf(*batch_[i], plan.items[i]);
+    }
   }
 }
 

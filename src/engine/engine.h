@@ -14,12 +14,12 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/kv_codec.h"
 #include "base/thread_pool.h"
 #include "engine/service.h"
 #include "kernels/kernel_set.h"
 #include "kv/cache.h"
 #include "model/forward.h"
+#include "model/kv_codec_spec.h"
 #include "model/model.h"
 #include "model/sampler.h"
 #include "sched/scheduler.h"
@@ -27,7 +27,7 @@
 namespace ashlar::engine {
 
 struct EngineOptions {
-  KvCodec kv_codec;
+  model::KvCodecSpec kv_codec = model::KvCodecSpec::Of({});
   std::uint64_t kv_memory_bytes = 0;  // hard cap of the arena
   std::uint32_t block_tokens = 16;
   std::uint64_t max_context = 0;  // 0: what the model was trained for
@@ -119,7 +119,9 @@ class Engine {
 
   // Of the step being run; kept to reuse their memory.
   std::vector<model::Chunk> chunks_;
+  std::vector<model::GroupBlocks> group_blocks_;  // [chunks, lane groups]
   std::vector<Sequence*> batch_;
+  std::uint64_t refused_ = 0;  // sequences ended because K or V was not finite
 };
 
 }  // namespace ashlar::engine

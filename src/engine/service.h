@@ -92,6 +92,7 @@ struct ServiceStats {
   std::uint64_t waiting = 0;
   std::uint64_t kv_bytes_used = 0;    // by running requests
   std::uint64_t kv_bytes_cached = 0;  // idle: kept for requests to come, given up when needed
+  std::uint64_t kv_refused = 0;  // sequences ended because their keys or values were not finite
 };
 
 struct Submission {

@@ -2,41 +2,27 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "base/check.h"
-#include "base/dtype.h"
-#include "base/kv_codec.h"
 #include "model/kv_layout.h"
 
 namespace ashlar::eval {
 namespace {
 
-Result<DType> RawDType(KvCodec codec) {
-  switch (codec.kind) {
-    case KvCodecKind::kF32:
-      return DType::kF32;
-    case KvCodecKind::kF16:
-      return DType::kF16;
-    case KvCodecKind::kBF16:
-      return DType::kBF16;
-    default:
-      return MakeError(
-          ErrorCode::kInvalidArgument,
-          "KV codec '{}': the forward pass does not store it yet; it stores f32, f16 and bf16",
-          NameOf(codec));
-  }
-}
-
 // What the blocks of one sequence take at the most, in pages of the largest kind of block.
 kv::CacheOptions CacheOptionsFor(const kv::KvLayout& layout, const CacheShape& shape) {
   std::uint64_t page_bytes = 0;
-  for (const kv::LaneGroup& group : layout.groups()) {
-    page_bytes = std::max<std::uint64_t>(page_bytes, group.block_bytes());
+  for (const kv::StoreGroup& group : layout.store_groups()) {
+    page_bytes = std::max<std::uint64_t>(page_bytes, group.block_bytes);
   }
   std::uint64_t pages = 0;
-  for (const kv::LaneGroup& group : layout.groups()) {
-    const std::uint64_t per_page = page_bytes / group.block_bytes();
-    const std::uint64_t blocks = group.PeakBlocks(shape.max_tokens, shape.chunk_tokens);
+  for (const kv::StoreGroup& group : layout.store_groups()) {
+    const std::uint64_t per_page = page_bytes / group.block_bytes;
+    const std::uint64_t blocks =
+        group.is_open
+            ? layout.OpenBlocks(0)
+            : layout.group(group.lane_group).PeakBlocks(shape.max_tokens, shape.chunk_tokens);
     pages += (blocks + per_page - 1) / per_page;
   }
   return {.memory_bytes = pages * page_bytes, .page_bytes = page_bytes};
@@ -46,9 +32,8 @@ kv::CacheOptions CacheOptionsFor(const kv::KvLayout& layout, const CacheShape& s
 
 Result<kv::KvLayout> LayoutOf(const model::ModelConfig& config, std::string_view spec,
                               std::uint32_t block_tokens) {
-  ASHLAR_ASSIGN(const KvCodec codec, ParseKvCodec(spec));
-  ASHLAR_ASSIGN(const DType dtype, RawDType(codec));
-  return model::KvLayoutOf(config, dtype, block_tokens);
+  ASHLAR_ASSIGN(const model::KvCodecSpec codecs, model::ParseKvCodecSpec(spec));
+  return model::KvLayoutOf(config, codecs, block_tokens);
 }
 
 Result<std::unique_ptr<CachedModel>> CachedModel::Create(const Machine& machine,
@@ -91,14 +76,19 @@ void CachedModel::Append(std::span<const TokenId> tokens, std::span<float> logit
                "room for {} logits of {} tokens", logits.size(), tokens.size());
   ASHLAR_CHECK(sequence_->Prepare(tokens.size()), "{} tokens more than the {} promised",
                tokens.size(), shape_.max_tokens);
+  std::vector<model::GroupBlocks> groups;
+  for (std::uint32_t g = 0; g < cache_->layout().groups().size(); ++g) {
+    groups.push_back({.blocks = sequence_->addresses(g), .open = sequence_->OpenRing(g)});
+  }
   const model::Chunk chunk = {
       .tokens = tokens,
       .position = sequence_->size(),
-      .blocks = sequence_->addresses(0),
+      .groups = groups,
       .logits = logits.empty() ? model::LogitRows::kNone : model::LogitRows::kAll};
   forward_.Run({&chunk, 1}, [&](std::size_t, std::size_t token, std::span<const float> row) {
     std::copy(row.begin(), row.end(), logits.begin() + static_cast<std::ptrdiff_t>(token * vocab_));
   });
+  ASHLAR_CHECK(!forward_.IsRefused(0), "keys or values are not finite in '{}'", spec_);
   sequence_->Commit(tokens);
 }
 

@@ -153,6 +153,9 @@ class Sequence {
   // been written over since, or the one that slot size() is in. That one may share its slot with a
   // later one of the step: read its rows before you write those. O(1) unless blocks have moved.
   std::byte* open_block(std::uint32_t group, std::uint64_t number) const;
+  // The whole ring, block number n at n % open_blocks(), for a step that will be run: it counts as
+  // written. Empty in a raw group.
+  std::span<std::byte* const> OpenRing(std::uint32_t group) const;
   // CHECKs that what it holds and what it is promised reach to max_tokens. O(blocks).
   void CheckInvariants() const;
   // Bytes of the blocks it holds, shared ones in full, open blocks included.

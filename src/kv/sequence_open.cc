@@ -24,6 +24,18 @@ std::byte* Sequence::open_block(std::uint32_t group, std::uint64_t number) const
   return table.open_addresses[number % ring];
 }
 
+std::span<std::byte* const> Sequence::OpenRing(std::uint32_t group) const {
+  const KvLayout& layout = cache_->layout();
+  if (!layout.group(group).is_encoded()) return {};
+  SequenceState& state = *state_;
+  const std::uint64_t end = layout.BlocksNeeded(state.size + state.prepared);
+  const std::vector<std::byte*>& ring = state.tables[group].open_addresses;
+  ASHLAR_CHECK(ring.size() == state.open_blocks && state.prepared > 0, "nothing is prepared");
+  state.raw_from = std::max(state.raw_from, end - std::min(end, state.open_blocks));
+  RefreshAddresses();
+  return ring;
+}
+
 void Sequence::CheckOpenBlocks(std::uint32_t group) const {
   const SequenceState::Table& table = state_->tables[group];
   const bool is_encoded = cache_->layout().group(group).is_encoded();

@@ -39,10 +39,6 @@ ForwardPass::ForwardPass(const Model& model, const kv::KvLayout& layout,
       sine_(max_tokens * model.rope().pairs()),
       logits_(logit_rows_ * config_.vocab) {
   ASHLAR_CHECK(max_tokens > 0);
-  ASHLAR_CHECK(
-      layout.group(0).spec().lanes.size() == std::size_t{config_.layers} * config_.kv_heads &&
-          layout.group(0).spec().key_dim == config_.head_dim,
-      "the layout was made for another model");
   chunks_.reserve(max_tokens);
   row_chunk_.reserve(max_tokens);
   const std::size_t widest =
@@ -77,12 +73,14 @@ void ForwardPass::GatherChunks(std::span<const Chunk> chunks) {
                  "a step of {} tokens or more; it may have 1 to {}",
                  row_chunk_.size() + chunk.tokens.size(), max_tokens_);
     const std::uint64_t end = chunk.position + chunk.tokens.size();
-    ASHLAR_CHECK(chunk.blocks.size() >= layout_.BlocksNeeded(end), "{} blocks for {} tokens",
-                 chunk.blocks.size(), end);
+    for (const GroupBlocks& group : chunk.groups) {
+      ASHLAR_CHECK(group.blocks.size() >= layout_.BlocksNeeded(end), "{} blocks for {} tokens",
+                   group.blocks.size(), end);
+    }
     chunks_.push_back({.position = chunk.position,
                        .tokens = chunk.tokens.size(),
                        .first_row = row_chunk_.size(),
-                       .blocks = chunk.blocks});
+                       .groups = chunk.groups});
     row_chunk_.insert(row_chunk_.end(), chunk.tokens.size(),
                       static_cast<std::uint32_t>(chunks_.size() - 1));
   }
@@ -105,7 +103,8 @@ void ForwardPass::RunLayer(std::size_t layer) {
   Norm(w.attention_norm, residual_.data(), rows_, normed_.data());
   Multiply(normed_.data(), rows_,
            std::array<Product, 3>{{{&w.q, q_.data()}, {&w.k, k_.data()}, {&w.v, v_.data()}}});
-  RotateAndStore(layer);
+  Rotate();
+  attention_.Store(layer, q_.data(), k_.data(), v_.data());
   attention_.Run(layer, q_.data(), attended_.data());
   Multiply(attended_.data(), rows_, std::array<Product, 1>{{{&w.output, projected_.data()}}});
   ForEachRow(rows_, [&](std::size_t row) {
@@ -168,34 +167,22 @@ void ForwardPass::Norm(const float* weight, const float* x, std::size_t rows, fl
   });
 }
 
-void ForwardPass::RotateAndStore(std::size_t layer) {
+// Rotary positions of q and k.
+void ForwardPass::Rotate() {
   const std::size_t head_dim = config_.head_dim;
   const std::size_t pairs = model_.rope().pairs();
   const auto rotate = config_.rope_pairs == RopePairs::kInterleaved ? kernels_.rope_interleaved
                                                                     : kernels_.rope_half_split;
-  const kernels::KvFormat format = attention_.format();
   ForEachRow(rows_, [&](std::size_t row) {
     const float* const cosine = cosine_.data() + row * pairs;
     const float* const sine = sine_.data() + row * pairs;
     float* const q = q_.data() + row * config_.heads * head_dim;
     float* const k = k_.data() + row * config_.kv_heads * head_dim;
-    const float* const v = v_.data() + row * config_.kv_heads * head_dim;
     for (std::size_t head = 0; head < config_.heads; ++head) {
       rotate(q + head * head_dim, cosine, sine, pairs);
     }
-    const AttentionChunk& chunk = chunks_[row_chunk_[row]];
-    const std::uint64_t position = chunk.position + (row - chunk.first_row);
-    std::byte* const block = chunk.blocks[position / layout_.block_tokens()];
     for (std::size_t head = 0; head < config_.kv_heads; ++head) {
       rotate(k + head * head_dim, cosine, sine, pairs);
-      kernels_.store_kv({.format = format,
-                         .k = k + head * head_dim,
-                         .v = v + head * head_dim,
-                         .head_dim = head_dim,
-                         .block_tokens = layout_.block_tokens(),
-                         .slot = position % layout_.block_tokens(),
-                         .k_tile = block + attention_.PlaceOf(layer, head).key_offset,
-                         .v_tile = block + attention_.PlaceOf(layer, head).value_offset});
     }
   });
 }

@@ -30,7 +30,7 @@ enum class LogitRows : std::uint8_t { kNone, kLast, kAll };
 struct Chunk {
   std::span<const TokenId> tokens;  // at least one
   std::uint64_t position = 0;       // of tokens[0]; the sequence's earlier tokens are in its blocks
-  std::span<std::byte* const> blocks;  // the sequence's blocks in order, covering position + tokens
+  std::span<const GroupBlocks> groups;  // by lane group; they cover position + tokens
   LogitRows logits = LogitRows::kLast;
 };
 
@@ -49,6 +49,11 @@ class ForwardPass {
   // Preconditions: 1 to max_tokens tokens in all; token ids below vocab.
   void Run(std::span<const Chunk> chunks, OnLogits on_logits);
 
+  // Whether, in the last Run, a chunk's K or V was not finite in the format of its blocks. Its
+  // blocks and logits mean nothing then, and it must not be committed; the others are not touched
+  // by it.
+  bool IsRefused(std::size_t chunk) const { return attention_.IsRefused(chunk); }
+
   std::uint64_t workspace_bytes() const;
 
  private:
@@ -61,7 +66,7 @@ class ForwardPass {
   void RunLayer(std::size_t layer);
   void Multiply(const float* x, std::size_t rows, std::span<const Product> products);
   void Norm(const float* weight, const float* x, std::size_t rows, float* y);
-  void RotateAndStore(std::size_t layer);
+  void Rotate();
   void ReportLogits(std::span<const Chunk> chunks, OnLogits on_logits);
   void ForEachRow(std::size_t rows, FunctionRef<void(std::size_t row)> body);
 

@@ -42,7 +42,7 @@ class Fixture {
 struct Recipe {
   std::size_t threads = 1;
   std::uint32_t block_tokens = 16;
-  KvCodecKind codec = KvCodecKind::kF32;
+  std::string codec = "f32";
   std::size_t max_tokens = 1024;
   kernels::Isa isa = kernels::BestIsa();
 };
@@ -51,9 +51,9 @@ class Machine {
  public:
   Machine(const Model& model, const Recipe& recipe)
       : pool_(recipe.threads),
-        cache_(*kv::KvCache::Create(*KvLayoutOf(model.config(), {.kind = recipe.codec},
-                                                {.kind = recipe.codec}, recipe.block_tokens),
-                                    {.memory_bytes = 64 << 20}, clock_)),
+        cache_(*kv::KvCache::Create(
+            *KvLayoutOf(model.config(), *ParseKvCodecSpec(recipe.codec), recipe.block_tokens),
+            {.memory_bytes = 64 << 20}, clock_)),
         forward_(model, cache_->layout(), kernels::KernelsFor(recipe.isa), pool_,
                  recipe.max_tokens) {}
 
@@ -75,16 +75,24 @@ class Machine {
   void Step(std::span<const Part> parts, std::vector<std::vector<Logits>>& out) {
     std::vector<Chunk> chunks;
     for (const Part& part : parts) ASSERT_TRUE(part.sequence->Prepare(part.tokens.size()));
+    std::vector<std::vector<GroupBlocks>> groups(parts.size());
     for (const Part& part : parts) {
+      std::vector<GroupBlocks>& blocks = groups[chunks.size()];
+      for (std::uint32_t g = 0; g < cache_->layout().groups().size(); ++g) {
+        blocks.push_back({part.sequence->addresses(g), part.sequence->OpenRing(g)});
+      }
       chunks.push_back({.tokens = part.tokens,
                         .position = part.sequence->size(),
-                        .blocks = part.sequence->addresses(0),
+                        .groups = blocks,
                         .logits = LogitRows::kAll});
     }
     forward_.Run(chunks, [&](std::size_t chunk, std::size_t, std::span<const float> logits) {
       out[chunk].emplace_back(logits.begin(), logits.end());
     });
-    for (const Part& part : parts) part.sequence->Commit(part.tokens);
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      ASSERT_FALSE(forward_.IsRefused(i));
+      parts[i].sequence->Commit(parts[i].tokens);
+    }
   }
 
   // The logits of all tokens of one sequence, computed alone, `chunk` tokens a step.
@@ -140,7 +148,7 @@ INSTANTIATE_TEST_SUITE_P(Options, EveryTinyModel, testing::ValuesIn(AllTinyModel
                            return name;
                          });
 
-class EveryCodec : public testing::TestWithParam<KvCodecKind> {};
+class EveryCodec : public testing::TestWithParam<std::string> {};
 
 // Long enough for three softmax segments, so that merges and split decode are on the path.
 TEST_P(EveryCodec, LongSequencesAreTheSameInChunksOnThreadsAndInBatches) {
@@ -201,15 +209,26 @@ TEST_P(EveryCodec, LongSequencesAreTheSameInChunksOnThreadsAndInBatches) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Codecs, EveryCodec,
-                         testing::Values(KvCodecKind::kF32, KvCodecKind::kF16, KvCodecKind::kBF16));
+                         testing::Values("f32", "f16", "bf16", "fp8", "k=q8,v=q8", "hq6",
+                                         "k=hq5,v=q4", "kc4", "k=f16,v=kc2", "k=hlm4,v=lm3",
+                                         "k=hq8,v=bf16", "k=hq4,v=hq4,edge=1@hq8"),
+                         [](const auto& param_info) {
+                           std::string name = param_info.param;
+                           for (char& c : name) {
+                             if (c == '=' || c == ',' || c == '@') c = '_';
+                           }
+                           return name;
+                         });
 
 TEST(Forward, CodecsDifferAndStayClose) {
   const Fixture fixture(TinyModelOptions{});
   const std::vector<TokenId> tokens = RandomTokens(40, 9);
-  const Logits exact =
-      Machine(fixture.model(), {.codec = KvCodecKind::kF32}).RunAlone(tokens, 40).back();
-  for (const auto& [codec, tolerance] :
-       std::map<KvCodecKind, float>{{KvCodecKind::kF16, 0.02f}, {KvCodecKind::kBF16, 0.2f}}) {
+  const Logits exact = Machine(fixture.model(), {.codec = "f32"}).RunAlone(tokens, 40).back();
+  for (const auto& [codec, tolerance] : std::map<std::string, float>{{"f16", 0.02f},
+                                                                     {"bf16", 0.2f},
+                                                                     {"k=q8,v=q8", 0.2f},
+                                                                     {"hq6", 0.6f},
+                                                                     {"k=q4,v=q4", 2.0f}}) {
     const Logits rounded = Machine(fixture.model(), {.codec = codec}).RunAlone(tokens, 40).back();
     EXPECT_NE(rounded, exact);  // a codec that changes nothing would not be stored
     for (std::size_t i = 0; i < exact.size(); ++i) ASSERT_NEAR(rounded[i], exact[i], tolerance);

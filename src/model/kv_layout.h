@@ -3,15 +3,16 @@
 
 #include <cstdint>
 
-#include "base/kv_codec.h"
 #include "base/result.h"
 #include "kv/layout.h"
 #include "model/config.h"
+#include "model/kv_codec_spec.h"
 
 namespace ashlar::model {
 
-// One group of all layers and kv heads. Errors: as KvLayout::Create.
-Result<kv::KvLayout> KvLayoutOf(const ModelConfig& config, KvCodec key, KvCodec value,
+// One group, "full", of all layers and kv heads; or two, when the spec gives the layers at the
+// ends, "edge", another codec. Errors: as KvLayout::Create.
+Result<kv::KvLayout> KvLayoutOf(const ModelConfig& config, const KvCodecSpec& spec,
                                 std::uint32_t block_tokens);
 
 }  // namespace ashlar::model

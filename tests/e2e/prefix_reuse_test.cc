@@ -65,7 +65,8 @@ struct Machine {
 
   // All requests at once.
   std::vector<std::shared_ptr<LogitSink>> Run(std::vector<engine::GenerationRequest> requests,
-                                              KvCodec codec, kv::Reuse reuse) const {
+                                              const model::KvCodecSpec& codec,
+                                              kv::Reuse reuse) const {
     engine::EngineOptions options{
         .kv_codec = codec, .kv_memory_bytes = std::uint64_t{3} << 30, .reuse = reuse};
     auto engine = engine::Engine::Create(model, kernels::KernelsFor(kernels::BestIsa()), pool,
@@ -83,7 +84,7 @@ struct Machine {
   }
 };
 
-void Check(const Machine& machine, KvCodec codec, std::size_t cold_runs) {
+void Check(const Machine& machine, const model::KvCodecSpec& codec, std::size_t cold_runs) {
   const std::uint32_t vocab = machine.model.config().vocab;
   const std::vector<TokenId> shared = Text(1, kShared, vocab);
   std::vector<engine::GenerationRequest> requests;
