@@ -116,12 +116,14 @@ struct AttendArgs {
   std::size_t q_stride;
   const std::byte* prepared;
   std::size_t rows;
-  float* max;                            // [rows]
-  float* sum;                            // [rows]
-  float* acc;                            // [rows, value_dim], row stride value_dim
-  float* logits;                         // [rows, kSegmentTokens] or nullptr: tap
-  const std::byte* const* next_k_tiles;  // what is likely to be read next, or nullptr
-  std::size_t next_tiles;
+  float* max;     // [rows]
+  float* sum;     // [rows]
+  float* acc;     // [rows, value_dim], row stride value_dim
+  float* logits;  // [rows, kSegmentTokens] or nullptr: tap
+  // What is likely to be read next, asked of memory meanwhile: `next_count` times next_bytes.
+  const std::byte* const* next;
+  std::size_t next_count;
+  std::size_t next_bytes;
   float* scratch;  // kAttendScratchFloats floats, 64-byte aligned, private to the thread
 };
 // Slots that no row sees may hold anything, also NaN.

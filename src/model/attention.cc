@@ -327,17 +327,19 @@ void Attention::LookAhead(Work& work, std::uint64_t segment, kernels::AttendArgs
                                 ? (work.first_position + item.count - 1) / kSegmentTokens + 1
                                 : item.end;
   if (segment + 1 < end) {
-    args.next_tiles = FirstTilesOf(item, segment + 1, work.next_tiles.data());
+    args.next_count = FirstTilesOf(item, segment + 1, work.next_tiles.data());
   } else {
     const std::vector<Item>& items = plan().items;
     const auto next = static_cast<std::size_t>(&item - items.data()) + pool_.threads();
     if (next >= items.size() || items[next].begin == kAllSegments) return;
-    args.next_tiles = FirstTilesOf(items[next], items[next].begin, work.next_tiles.data());
+    args.next_count = FirstTilesOf(items[next], items[next].begin, work.next_tiles.data());
   }
-  args.next_k_tiles = work.next_tiles.data();
+  args.next = work.next_tiles.data();
+  // V follows K.
+  args.next_bytes = lane_group().key_tile_bytes() + lane_group().value_tile_bytes();
 }
 
-// The sealed K tiles of a segment, as an item reads them.
+// Where the lane's sealed tiles of a segment begin, as an item reads them.
 std::size_t Attention::FirstTilesOf(const Item& item, std::uint64_t segment,
                                     const std::byte** tiles) const {
   const AttentionChunk& chunk = chunks_[plan().members[item.member]];

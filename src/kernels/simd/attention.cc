@@ -39,32 +39,25 @@ std::size_t TileBytesOf(KvCodecKind kind, KvRole role, std::size_t dim, std::siz
 
 // --- Scores ---
 
-// What is asked for while K is read: V of the same tokens.
+// How often scores and values ask for memory, at least.
 template <std::size_t kRows>
-ReadAhead AheadOfScores(const AttendArgs& args, bool is_first_reader) {
-  const std::size_t blocks = args.sealed / args.block_tokens;
-  const std::size_t skipped = args.begin / args.block_tokens;
-  if (!is_first_reader || args.is_latent || blocks == skipped) return {};
+std::size_t ScoreAsks(const AttendArgs& args) {
   const std::size_t tokens = args.sealed - args.begin;
-  const std::size_t calls = InUnits(args.key_kind)
-                                ? tokens / kUnitTokens * ChannelUnits(args.head_dim) * kVectorsPer16
-                                : ScoreCalls<kRows>(tokens, args.head_dim);
-  return {args.v_tiles + skipped, blocks - skipped,
-          TileBytesOf(args.value_kind, KvRole::kValue, args.value_dim, args.block_tokens), calls};
+  if (!InUnits(args.key_kind)) return ScoreCalls<kRows>(tokens, args.head_dim);
+  // By the number of digits, all that their calls depend on.
+  return QueryDigits(args.key_kind) == 2
+             ? ScoreUnitCalls<KvCodecKind::kQ8, kRows>(tokens, args.head_dim)
+             : ScoreUnitCalls<KvCodecKind::kQ4, kRows>(tokens, args.head_dim);
 }
-
-// While V is read: K of the next segment.
 template <std::size_t kRows>
-ReadAhead AheadOfValues(const AttendArgs& args, bool is_first_reader) {
-  if (!is_first_reader || args.next_k_tiles == nullptr) return {};
+std::size_t ValueAsks(const AttendArgs& args) {
   const std::size_t tokens = args.sealed - args.begin;
-  const std::size_t calls = InUnits(args.value_kind)
-                                ? tokens / kUnitTokens * ChannelUnits(args.value_dim) *
-                                      (HWY_TARGET == HWY_AVX2 ? 2 * kVectorsPer16 : kVectorsPer16)
-                                : AccumulateCalls<kRows>(tokens, args.value_dim);
-  return {args.next_k_tiles, args.next_tiles,
-          TileBytesOf(args.key_kind, KvRole::kKey, args.head_dim, args.block_tokens), calls};
+  if (!InUnits(args.value_kind)) return AccumulateCalls<kRows>(tokens, args.value_dim);
+  return tokens / kUnitTokens * ChannelUnits(args.value_dim) *
+         (HWY_TARGET == HWY_AVX2 ? 2 * kVectorsPer16 : kVectorsPer16);
 }
+// Of a segment's work, in eighths: scores. Weights cost integers of their own where V has units.
+constexpr std::size_t ScoreShare(KvCodecKind value_kind) { return InUnits(value_kind) ? 3 : 4; }
 
 template <std::size_t kRows>
 void ScoreKind(KvCodecKind kind, const ScoreRowsArgs& rows, const std::byte* prepared,
@@ -108,7 +101,7 @@ void ScoreKind(KvCodecKind kind, const ScoreRowsArgs& rows, const std::byte* pre
 
 // Logits of rows [row, row + kRows) for all tokens that any of them sees.
 template <std::size_t kRows>
-void Score(const AttendArgs& args, std::size_t row, const Scratch& scratch) {
+void Score(const AttendArgs& args, std::size_t row, const Scratch& scratch, ReadAhead& ahead) {
   ScoreRowsArgs rows = {.q = args.q + row * args.q_stride,
                         .q_stride = args.q_stride,
                         .head_dim = args.head_dim,
@@ -122,7 +115,7 @@ void Score(const AttendArgs& args, std::size_t row, const Scratch& scratch) {
     prepared = args.prepared + row * PreparedLayout(args.key_kind, args.head_dim).row_bytes;
   }
   if (args.begin < args.sealed) {
-    ReadAhead ahead = AheadOfScores<kRows>(args, row == 0);
+    ahead.Pace(ScoreAsks<kRows>(args), ScoreShare(args.value_kind));
     ScoreKind<kRows>(args.key_kind, rows, prepared, scratch, ahead);
   }
   if (args.own_k == nullptr) return;
@@ -161,6 +154,9 @@ void SoftmaxRow(const AttendArgs& args, std::size_t row, float* p) {
   if (args.logits != nullptr) {
     std::copy(p + args.begin, p + end, args.logits + row * kSegmentTokens + args.begin);
   }
+  // Vectors in [whole, whole_end) are seen in all lanes.
+  const std::size_t whole = (first + 15) / 16 * 16;
+  const std::size_t whole_end = end / 16 * 16;
   const auto seen = [&](std::size_t t) HWY_ATTR {
     const auto upper = hn::FirstN(d, end - t);
     return first <= t ? upper : hn::AndNot(hn::FirstN(d, first - t), upper);
@@ -169,7 +165,8 @@ void SoftmaxRow(const AttendArgs& args, std::size_t row, float* p) {
 
   V max = lowest;
   for (std::size_t t = args.begin; t < end; t += kLanes) {
-    const V logit = hn::IfThenElse(seen(t), hn::Load(d, p + t), lowest);
+    V logit = hn::Load(d, p + t);
+    if (t < whole || t >= whole_end) logit = hn::IfThenElse(seen(t), logit, lowest);
     max = hn::IfThenElse(hn::Gt(logit, max), logit, max);  // NaN never wins
   }
   // The order of the lanes does not matter to a maximum, except for the sign of zero: + 0 settles
@@ -180,12 +177,13 @@ void SoftmaxRow(const AttendArgs& args, std::size_t row, float* p) {
   V sums[kVectorsPer16];
   for (V& sum : sums) sum = hn::Zero(d);
   for (std::size_t t = args.begin; t < end; t += 16) {
+    const bool is_whole = t >= whole && t < whole_end;
     ASHLAR_UNROLL
     for (std::size_t h = 0; h < kVectorsPer16; ++h) {
       const std::size_t at = t + h * kLanes;
       if (at >= end) break;
       V e = ExpOf(hn::Sub(hn::Load(d, p + at), max));
-      e = hn::IfThenElseZero(seen(at), e);  // sums of exponentials are not changed by + 0
+      if (!is_whole) e = hn::IfThenElseZero(seen(at), e);  // + 0 changes no sum of exponentials
       hn::Store(e, d, p + at);
       sums[h] = hn::Add(sums[h], e);
     }
@@ -249,7 +247,7 @@ void AccumulateOwn(const AttendArgs& args, AccumulateRowsArgs rows, std::size_t 
 }
 
 template <std::size_t kRows>
-void Accumulate(const AttendArgs& args, std::size_t row, const Scratch& scratch) {
+void Accumulate(const AttendArgs& args, std::size_t row, const Scratch& scratch, ReadAhead& ahead) {
   AccumulateRowsArgs rows = {.weights = scratch.logits,
                              .value_dim = args.value_dim,
                              .block_tokens = args.block_tokens,
@@ -259,7 +257,7 @@ void Accumulate(const AttendArgs& args, std::size_t row, const Scratch& scratch)
                              .acc = args.acc + row * args.value_dim};
   std::fill(rows.acc, rows.acc + kRows * args.value_dim, 0.0f);
   if (args.begin < args.sealed) {
-    ReadAhead ahead = AheadOfValues<kRows>(args, row == 0);
+    ahead.Pace(ValueAsks<kRows>(args), 8);
     AccumulateKind<kRows>(args.value_kind, rows, scratch, ahead);
   }
   if (args.own_k == nullptr) return;
@@ -281,14 +279,16 @@ void Accumulate(const AttendArgs& args, std::size_t row, const Scratch& scratch)
 template <std::size_t kRows>
 void AttendTile(const AttendArgs& args, std::size_t row) {
   const Scratch scratch(args.scratch);
-  Score<kRows>(args, row, scratch);
+  // The first tile of rows asks for all.
+  ReadAhead ahead(args.next, row == 0 ? args.next_count : 0, args.next_bytes);
+  Score<kRows>(args, row, scratch, ahead);
   for (std::size_t r = 0; r < kRows; ++r) {
     SoftmaxRow(args, row + r, scratch.logits + r * kSegmentTokens);
   }
   if (args.is_latent) {
     AccumulateLatent<kRows>(args, row, scratch.logits);
   } else {
-    Accumulate<kRows>(args, row, scratch);
+    Accumulate<kRows>(args, row, scratch, ahead);
   }
 }
 

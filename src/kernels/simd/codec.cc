@@ -309,8 +309,7 @@ void PrepareRows(const PrepareArgs& args) {
     std::byte* const out = args.prepared + row * layout.row_bytes;
     auto* const high = reinterpret_cast<std::int8_t*>(out);
     std::int8_t* const low = layout.digits == 2 ? high + layout.channels : nullptr;
-    std::int32_t sum;
-    const float step = MakeDigits<kLevels>(q, layout.channels, high, low, sum);
+    const float step = MakeDigits<kLevels>(q, layout.channels, high, low);
     for (std::size_t b = 0; b < layout.units; ++b) {
       std::int32_t zeros = 0;
       for (std::size_t c = b * kUnitChannels; c < (b + 1) * kUnitChannels; ++c) {

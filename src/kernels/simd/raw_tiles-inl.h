@@ -2,7 +2,6 @@
 // formats and fp8. Lanes are tokens of K, channels of V.
 #include <cstring>
 
-#include "hwy/cache_control.h"
 #include "kernels/simd/vectors-inl.h"
 
 #if defined(ASHLAR_KERNELS_SIMD_RAW_TILES_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -41,45 +40,43 @@ HWY_INLINE hn::Vec<DF> LoadElements(DF d, const std::byte* p) {
 }
 
 // Memory that is read soon, asked for a few lines at a time between other work: tiles lie anywhere,
-// so the processor cannot guess.
+// so the processor cannot guess. Into the level 2 cache: a core waits for many more lines there
+// than in level 1 (measured: 29 instead of 19 GB/s of 4 KiB tiles on two cores of a Zen 4).
 class ReadAhead {
  public:
   ReadAhead() = default;
-  // `calls`: how often Ask will be called before the tiles are read.
-  ReadAhead(const std::byte* const* tiles, std::size_t count, std::size_t tile_bytes,
-            std::size_t calls)
-      : next_(tiles), last_(tiles + count), tile_bytes_(tile_bytes) {
-    if (count == 0 || tiles == nullptr || calls == 0) {
-      next_ = last_ = nullptr;
-      return;
-    }
-    const std::size_t lines = count * ((tile_bytes + 63) / 64);
-    lines_per_call_ = (lines + calls - 1) / calls;
-    Open();
+  // `count` pieces of `bytes` each.
+  ReadAhead(const std::byte* const* pieces, std::size_t count, std::size_t bytes)
+      : next_(pieces), last_(pieces + count), bytes_((bytes + 63) / 64 * 64) {
+    left_ = count * (bytes_ / 64);
+  }
+
+  // In the next `calls` calls of Ask, ask for `share` (in eighths) of what is left.
+  void Pace(std::size_t calls, std::size_t share) {
+    const std::size_t lines = left_ * share / 8;
+    lines_per_call_ = (lines + calls - 1) / std::max<std::size_t>(1, calls);
   }
 
   HWY_INLINE void Ask() {
     for (std::size_t i = 0; i < lines_per_call_; ++i) {
       if (line_ == end_) {
         if (next_ == last_) return;
-        Open();
+        line_ = *next_++;
+        end_ = line_ + bytes_;
       }
-      hwy::Prefetch(line_);
+      __builtin_prefetch(line_, /*rw=*/0, /*locality=*/2);
       line_ += 64;
+      --left_;
     }
   }
 
  private:
-  HWY_INLINE void Open() {
-    line_ = *next_++;
-    end_ = line_ + (tile_bytes_ + 63) / 64 * 64;
-  }
-
   const std::byte* line_ = nullptr;
   const std::byte* end_ = nullptr;
   const std::byte* const* next_ = nullptr;
   const std::byte* const* last_ = nullptr;
-  std::size_t tile_bytes_ = 0;
+  std::size_t bytes_ = 0;  // of a piece
+  std::size_t left_ = 0;   // lines
   std::size_t lines_per_call_ = 0;
 };
 

@@ -98,21 +98,36 @@ struct ScoreUnitsArgs {
   const std::byte* prepared;  // of the first row
 };
 
-template <KvCodecKind kKind, std::size_t kRows, std::size_t kDigits, std::size_t kRow = 0>
-HWY_INLINE void DotKeyRows(const std::byte* unit, std::size_t part, const std::byte* x,
-                           std::size_t row_bytes, std::size_t channels,
-                           VI32 (&sums)[kRows][kDigits]) {
+// Groups of 16 tokens that are scored together, so that a query's bytes are loaded once for all:
+// as many as leave their sums in registers.
+template <KvCodecKind kKind>
+constexpr std::size_t ScoreGroups(std::size_t rows) {
+  const std::size_t sums = rows * static_cast<std::size_t>(QueryDigits(kKind));
+  const std::size_t most = HWY_TARGET == HWY_AVX2 ? 6 : 12;
+  return sums * 4 <= most ? 4 : sums * 2 <= most ? 2 : 1;
+}
+
+template <KvCodecKind kKind, std::size_t kRows, std::size_t kGroups, std::size_t kDigits,
+          std::size_t kRow = 0>
+HWY_INLINE void DotKeyRows(const std::byte* const (&units)[kGroups], std::size_t part,
+                           const std::byte* x, std::size_t row_bytes, std::size_t channels,
+                           VI32 (&sums)[kRows][kGroups][kDigits]) {
   if constexpr (kRow < kUnitRows) {
-    const VU8 codes = LoadCodes<kKind, kRow>(unit, part);
+    VU8 codes[kGroups];
+    ASHLAR_UNROLL
+    for (std::size_t g = 0; g < kGroups; ++g) codes[g] = LoadCodes<kKind, kRow>(units[g], part);
     ASHLAR_UNROLL
     for (std::size_t r = 0; r < kRows; ++r) {
       ASHLAR_UNROLL
       for (std::size_t digit = 0; digit < kDigits; ++digit) {
         const VI8 four = Repeat4(x + r * row_bytes + digit * channels + 4 * kRow);
-        sums[r][digit] = DotCodes<kKind>(sums[r][digit], codes, four);
+        ASHLAR_UNROLL
+        for (std::size_t g = 0; g < kGroups; ++g) {
+          sums[r][g][digit] = DotCodes<kKind>(sums[r][g][digit], codes[g], four);
+        }
       }
     }
-    DotKeyRows<kKind, kRows, kDigits, kRow + 1>(unit, part, x, row_bytes, channels, sums);
+    DotKeyRows<kKind, kRows, kGroups, kDigits, kRow + 1>(units, part, x, row_bytes, channels, sums);
   }
 }
 
@@ -122,91 +137,144 @@ HWY_INLINE VI32 JoinDigits(const VI32 (&digits)[kDigits]) {
   return hn::Add(hn::ShiftLeft<8>(digits[0]), digits[1]);
 }
 
-// Logits of kRows rows for the 16 tokens from `token` on.
-template <KvCodecKind kKind, std::size_t kRows>
+// Logits of kRows rows for the tokens of kGroups groups of 16 from `token` on.
+template <KvCodecKind kKind, std::size_t kRows, std::size_t kGroups>
 HWY_INLINE void ScoreUnitRow(const ScoreUnitsArgs& args, const PreparedLayout& layout,
-                             std::size_t token, ReadAhead& ahead) {
+                             std::size_t code_bytes, std::size_t token, ReadAhead& ahead) {
   constexpr auto kDigits = static_cast<std::size_t>(QueryDigits(kKind));
   const D d;
   const ScoreRowsArgs& rows = args.rows;
-  const std::byte* const tile = rows.tiles[token / rows.block_tokens];
-  const std::size_t group = token % rows.block_tokens / kUnitTokens;
-  const std::byte* const units = tile + group * layout.units * UnitBytes(kKind);
-  const std::byte* const scales = tile + CodeBytes(kKind, rows.head_dim, rows.block_tokens) +
-                                  group * (IsCodebook(kKind) ? 1 : layout.units) * kUnitTokens * 2;
+  const std::byte* first_unit[kGroups];
+  const std::byte* scales[kGroups];
+  for (std::size_t g = 0; g < kGroups; ++g) {
+    const std::size_t t = token + g * kUnitTokens;
+    const std::byte* const tile = rows.tiles[t / rows.block_tokens];
+    const std::size_t group = t % rows.block_tokens / kUnitTokens;
+    first_unit[g] = tile + group * layout.units * UnitBytes(kKind);
+    scales[g] =
+        tile + code_bytes + group * (IsCodebook(kKind) ? 1 : layout.units) * kUnitTokens * 2;
+  }
   for (std::size_t part = 0; part < kVectorsPer16; ++part) {
-    V f[kRows];
+    V f[kRows][kGroups];
     ASHLAR_UNROLL
-    for (std::size_t r = 0; r < kRows; ++r) f[r] = hn::Zero(d);
+    for (std::size_t r = 0; r < kRows; ++r) {
+      ASHLAR_UNROLL
+      for (std::size_t g = 0; g < kGroups; ++g) f[r][g] = hn::Zero(d);
+    }
     for (std::size_t b = 0; b < layout.units; ++b) {
       ahead.Ask();
-      VI32 sums[kRows][kDigits];
+      VI32 sums[kRows][kGroups][kDigits];
+      const std::byte* units[kGroups];
+      V scale[kGroups];
       ASHLAR_UNROLL
-      for (std::size_t r = 0; r < kRows; ++r) {
-        ASHLAR_UNROLL
-        for (std::size_t digit = 0; digit < kDigits; ++digit) sums[r][digit] = hn::Zero(DI32());
+      for (std::size_t g = 0; g < kGroups; ++g) {
+        units[g] = first_unit[g] + b * UnitBytes(kKind);
+        const std::size_t scale_at = (IsCodebook(kKind) ? 0 : b) * kUnitTokens + part * kLanes;
+        scale[g] = LoadHalves(scales[g] + 2 * scale_at);
       }
-      DotKeyRows<kKind, kRows, kDigits>(units + b * UnitBytes(kKind), part,
-                                        args.prepared + b * kUnitChannels, layout.row_bytes,
-                                        layout.channels, sums);
-      const std::size_t scale_at = (IsCodebook(kKind) ? 0 : b) * kUnitTokens + part * kLanes;
-      const V scale = LoadHalves(scales + 2 * scale_at);
+      // The zero's share is taken off from the start, from the digit that counts ones.
       ASHLAR_UNROLL
       for (std::size_t r = 0; r < kRows; ++r) {
         std::int32_t offset;
         std::memcpy(&offset, args.prepared + r * layout.row_bytes + layout.offsets_at() + 4 * b,
                     sizeof offset);
-        const VI32 sum = hn::Sub(JoinDigits(sums[r]), hn::Set(DI32(), offset));
-        f[r] = hn::MulAdd(hn::ConvertTo(d, sum), scale, f[r]);
+        ASHLAR_UNROLL
+        for (std::size_t g = 0; g < kGroups; ++g) {
+          if constexpr (kDigits == 2) sums[r][g][0] = hn::Zero(DI32());
+          sums[r][g][kDigits - 1] = hn::Set(DI32(), -offset);
+        }
+      }
+      DotKeyRows<kKind, kRows, kGroups, kDigits>(units, part, args.prepared + b * kUnitChannels,
+                                                 layout.row_bytes, layout.channels, sums);
+      ASHLAR_UNROLL
+      for (std::size_t r = 0; r < kRows; ++r) {
+        ASHLAR_UNROLL
+        for (std::size_t g = 0; g < kGroups; ++g) {
+          f[r][g] = hn::MulAdd(hn::ConvertTo(d, JoinDigits(sums[r][g])), scale[g], f[r][g]);
+        }
       }
     }
     ASHLAR_UNROLL
     for (std::size_t r = 0; r < kRows; ++r) {
       float step;
       std::memcpy(&step, args.prepared + r * layout.row_bytes + layout.step_at(), sizeof step);
-      hn::StoreU(hn::Mul(f[r], hn::Set(d, step)), d,
-                 rows.logits + r * kSegmentTokens + token + part * kLanes);
+      ASHLAR_UNROLL
+      for (std::size_t g = 0; g < kGroups; ++g) {
+        hn::StoreU(hn::Mul(f[r][g], hn::Set(d, step)), d,
+                   rows.logits + r * kSegmentTokens + token + g * kUnitTokens + part * kLanes);
+      }
     }
   }
 }
 
+// How often ScoreUnits asks its ReadAhead, at least.
+template <KvCodecKind kKind, std::size_t kRows>
+std::size_t ScoreUnitCalls(std::size_t tokens, std::size_t head_dim) {
+  const std::size_t groups =
+      std::max<std::size_t>(1, tokens / kUnitTokens / ScoreGroups<kKind>(kRows));
+  return groups * ChannelUnits(head_dim) * kVectorsPer16;
+}
+
 template <KvCodecKind kKind, std::size_t kRows>
 void ScoreUnits(const ScoreUnitsArgs& args, ReadAhead& ahead) {
+  constexpr std::size_t kGroups = ScoreGroups<kKind>(kRows);
   const PreparedLayout layout(kKind, args.rows.head_dim);
-  for (std::size_t t = args.rows.begin; t < args.rows.end; t += kUnitTokens) {
-    ScoreUnitRow<kKind, kRows>(args, layout, t, ahead);
+  const std::size_t code_bytes = CodeBytes(kKind, args.rows.head_dim, args.rows.block_tokens);
+  std::size_t t = args.rows.begin;
+  for (; t + kGroups * kUnitTokens <= args.rows.end; t += kGroups * kUnitTokens) {
+    ScoreUnitRow<kKind, kRows, kGroups>(args, layout, code_bytes, t, ahead);
+  }
+  for (; kGroups > 1 && t < args.rows.end; t += kUnitTokens) {
+    ScoreUnitRow<kKind, kRows, 1>(args, layout, code_bytes, t, ahead);
   }
 }
 
 // --- Integers ---
 
-// values[i] of [0, count) as integers in two digits, high [count], low [count]; count is a multiple
-// of 16. The step, NaN when a value is not finite; `sum` is the integers' sum.
+// Where the digits of tokens 4 quad .. 4 quad + 3 lie in a plane: in the order in which AVX-512
+// narrows 64 integers to bytes, each 128 bits by themselves; elsewhere in order.
+HWY_INLINE std::size_t DigitsAt(std::size_t quad) {
+  if (HWY_TARGET != HWY_AVX3) return 4 * quad;
+  const std::size_t q = quad % 16;
+  return quad / 16 * 64 + (q % 4 * 4 + q / 4) * 4;
+}
+
+// Step of integers up to `levels` for numbers of at most this magnitude (its bits); 0 when all are
+// taken for zeros, NaN when one is not finite. Their inverse is then 0.
+HWY_INLINE float StepOf(std::uint32_t greatest_bits, int levels, float& inverse) {
+  float greatest;
+  std::memcpy(&greatest, &greatest_bits, sizeof greatest);
+  inverse = 0.0f;
+  if (greatest <= kLeastMagnitude) return 0.0f;
+  if (greatest_bits >= 0x7F800000u) return std::numeric_limits<float>::quiet_NaN();
+  const float step = greatest / static_cast<float>(levels);
+  inverse = 1.0f / step;
+  return step;
+}
+
+// values[i] of [0, count) as integers in two digits, or in one for kLevels == 127 (low is not used
+// then); count is a multiple of 16. The step, as StepOf says.
 template <int kLevels>
 HWY_INLINE float MakeDigits(const float* values, std::size_t count, std::int8_t* high,
-                            std::int8_t* low, std::int32_t& sum) {
+                            std::int8_t* low) {
   const D d;
   const DU32 du;
   auto bits = hn::Zero(du);  // of the greatest magnitude; anything not finite is greater still
   for (std::size_t i = 0; i < count; i += kLanes) {
     bits = hn::Max(bits, hn::BitCast(du, hn::Abs(hn::LoadU(d, values + i))));
   }
-  const float greatest = hn::GetLane(hn::BitCast(d, hn::MaxOfLanes(du, bits)));
-  if (!(greatest > kLeastMagnitude) || greatest == std::numeric_limits<float>::infinity()) {
+  float inverse_step;
+  const float step = StepOf(hn::GetLane(hn::MaxOfLanes(du, bits)), kLevels, inverse_step);
+  if (inverse_step == 0.0f) {
     std::fill_n(high, count, std::int8_t{0});
-    if (low != nullptr) std::fill_n(low, count, std::int8_t{0});
-    sum = 0;
-    return greatest <= kLeastMagnitude ? 0.0f : std::numeric_limits<float>::quiet_NaN();
+    if (kLevels != 127) std::fill_n(low, count, std::int8_t{0});
+    return step;
   }
-  const float step = greatest / static_cast<float>(kLevels);
-  const V inverse = hn::Set(d, 1.0f / step);
-  const VI32 most = hn::Set(DI32(), kLevels);
+  const V inverse = hn::Set(d, inverse_step);
   const hn::Rebind<std::int8_t, D> d8;
-  VI32 sums = hn::Zero(DI32());
   for (std::size_t i = 0; i < count; i += kLanes) {
-    VI32 x = hn::NearestInt(hn::Mul(hn::LoadU(d, values + i), inverse));
-    x = hn::Max(hn::Min(x, most), hn::Neg(most));
-    sums = hn::Add(sums, x);
+    // Within the levels: the product is at most levels (1 + 2^-22).
+    const VI32 x = hn::NearestInt(hn::Mul(hn::LoadU(d, values + i), inverse));
     if constexpr (kLevels == 127) {
       hn::StoreU(hn::DemoteTo(d8, x), d8, high + i);
     } else {
@@ -215,8 +283,84 @@ HWY_INLINE float MakeDigits(const float* values, std::size_t count, std::int8_t*
       hn::StoreU(hn::DemoteTo(d8, hn::Sub(x, hn::ShiftLeft<8>(h))), d8, low + i);
     }
   }
-  sum = hn::GetLane(hn::SumOfLanes(DI32(), sums));
   return step;
+}
+
+#if HWY_TARGET == HWY_AVX3
+// 64 integers of 16 bits, as words of two vectors each, in two digits.
+HWY_INLINE void StoreDigits64(const V (&weighted)[4], V inverse, std::int8_t* high,
+                              std::int8_t* low) {
+  __m512i x[4];
+  for (std::size_t i = 0; i < 4; ++i) {
+    x[i] = hn::NearestInt(hn::Mul(weighted[i], inverse)).raw;
+  }
+  const __m512i a = _mm512_packs_epi32(x[0], x[1]);
+  const __m512i b = _mm512_packs_epi32(x[2], x[3]);
+  const __m512i half = _mm512_set1_epi16(128);
+  const __m512i byte = _mm512_set1_epi16(0xFF);
+  const __m512i high_a = _mm512_srai_epi16(_mm512_add_epi16(a, half), 8);
+  const __m512i high_b = _mm512_srai_epi16(_mm512_add_epi16(b, half), 8);
+  _mm512_storeu_si512(high, _mm512_packs_epi16(high_a, high_b));
+  _mm512_storeu_si512(low,
+                      _mm512_packus_epi16(_mm512_and_si512(a, byte), _mm512_and_si512(b, byte)));
+}
+#endif
+
+// Tokens [begin, end) weighted: weights times scales, as integers in two digits at DigitsAt. The
+// step, as StepOf says. Digits of whole groups of 64 tokens are written: 0 outside [begin, end).
+HWY_INLINE float MakeWeightDigits(const float* weights, const float* scales, std::size_t begin,
+                                  std::size_t end, std::int8_t* high, std::int8_t* low) {
+  const D d;
+  const DU32 du;
+  alignas(64) float weighted[kSegmentTokens];
+  auto bits = hn::Zero(du);
+  const std::size_t first = begin / 64 * 64;
+  const std::size_t last = (end + 63) / 64 * 64;
+  if (begin != first) std::fill(weighted + first, weighted + begin, 0.0f);
+  if (end != last) std::fill(weighted + end, weighted + last, 0.0f);
+  for (std::size_t t = begin; t < end; t += kLanes) {
+    const V w = hn::Mul(hn::LoadU(d, weights + t), hn::LoadU(d, scales + t));
+    bits = hn::Max(bits, hn::BitCast(du, hn::Abs(w)));
+    hn::Store(w, d, weighted + t);
+  }
+  float inverse_step;
+  const float step = StepOf(hn::GetLane(hn::MaxOfLanes(du, bits)), kWeightLevels, inverse_step);
+  if (inverse_step == 0.0f) {
+    std::fill(high + first, high + last, std::int8_t{0});
+    std::fill(low + first, low + last, std::int8_t{0});
+    return step;
+  }
+#if HWY_TARGET == HWY_AVX3
+  const V inverse = hn::Set(d, inverse_step);
+  for (std::size_t t = first; t < last; t += 64) {
+    const V four[4] = {hn::Load(d, weighted + t), hn::Load(d, weighted + t + 16),
+                       hn::Load(d, weighted + t + 32), hn::Load(d, weighted + t + 48)};
+    StoreDigits64(four, inverse, high + t, low + t);
+  }
+#else
+  const V inverse = hn::Set(d, inverse_step);
+  const hn::Rebind<std::int8_t, D> d8;
+  for (std::size_t t = first; t < last; t += kLanes) {
+    const VI32 x = hn::NearestInt(hn::Mul(hn::Load(d, weighted + t), inverse));
+    const VI32 h = hn::ShiftRight<8>(hn::Add(x, hn::Set(DI32(), 128)));
+    hn::StoreU(hn::DemoteTo(d8, h), d8, high + t);
+    hn::StoreU(hn::DemoteTo(d8, hn::Sub(x, hn::ShiftLeft<8>(h))), d8, low + t);
+  }
+#endif
+  return step;
+}
+
+// Sum of the integers whose digits lie in whole groups of 64 of [begin, end).
+HWY_INLINE std::int32_t SumOfDigits(const std::int8_t* high, const std::int8_t* low,
+                                    std::size_t begin, std::size_t end) {
+  const DI8 d8;
+  const VU8 ones = hn::Set(DU8(), std::uint8_t{1});
+  VI32 sums[2] = {hn::Zero(DI32()), hn::Zero(DI32())};
+  for (std::size_t t = begin / 64 * 64; t < end; t += 4 * kLanes) {
+    sums[0] = DotU7S8(sums[0], ones, hn::LoadU(d8, high + t));
+    sums[1] = DotU7S8(sums[1], ones, hn::LoadU(d8, low + t));
+  }
+  return hn::GetLane(hn::SumOfLanes(DI32(), JoinDigits(sums)));
 }
 
 // Logits of keys whose channels have scales of their own: one row, block by block.
@@ -237,17 +381,17 @@ void ScoreChannelScaled(const ScoreRowsArgs& args, float* scratch) {
       scaled[c] = q * LoadHalf(scales + 2 * c);
       if (c < args.head_dim) offset = std::fma(q, LoadHalf(scales + 2 * (channels + c)), offset);
     }
-    std::int32_t sum;
-    const V step = hn::Set(d, MakeDigits<kWeightLevels>(scaled, channels, high, low, sum));
+    const V step = hn::Set(d, MakeDigits<kWeightLevels>(scaled, channels, high, low));
     for (std::size_t g = 0; g < args.block_tokens / kUnitTokens; ++g) {
       for (std::size_t part = 0; part < kVectorsPer16; ++part) {
-        VI32 sums[1][2] = {{hn::Zero(DI32()), hn::Zero(DI32())}};
+        VI32 sums[1][1][2] = {{{hn::Zero(DI32()), hn::Zero(DI32())}}};
         for (std::size_t b = 0; b < units; ++b) {
-          DotKeyRows<kKind, 1, 2>(tile + (g * units + b) * UnitBytes(kKind), part,
-                                  reinterpret_cast<const std::byte*>(high) + b * kUnitChannels, 0,
-                                  channels, sums);
+          const std::byte* const unit[1] = {tile + (g * units + b) * UnitBytes(kKind)};
+          DotKeyRows<kKind, 1, 1, 2>(unit, part,
+                                     reinterpret_cast<const std::byte*>(high) + b * kUnitChannels,
+                                     0, channels, sums);
         }
-        const V n = hn::ConvertTo(d, JoinDigits(sums[0]));
+        const V n = hn::ConvertTo(d, JoinDigits(sums[0][0]));
         hn::StoreU(hn::MulAdd(n, step, hn::Set(d, offset)), d,
                    args.logits + t + g * kUnitTokens + part * kLanes);
       }
@@ -298,10 +442,6 @@ HWY_INLINE float SumOfMinima(const AccumulateUnitsArgs& args, const float* weigh
   return Fold16(sums);
 }
 
-template <KvCodecKind kKind, std::size_t kRows, std::size_t kVectors, std::size_t kQuad = 0>
-HWY_INLINE void DotValueRows(const std::byte* unit, std::size_t vector, const std::int8_t* digits,
-                             VI32 (&sums)[kRows][kVectors][2]);
-
 // Vector v of a unit's 32 channels: rows 4 (v / kVectorsPer16) + quad, part v % kVectorsPer16.
 template <KvCodecKind kKind, std::size_t kQuad>
 HWY_INLINE VU8 LoadValueCodes(const std::byte* unit, std::size_t vector) {
@@ -310,7 +450,8 @@ HWY_INLINE VU8 LoadValueCodes(const std::byte* unit, std::size_t vector) {
                                 : LoadCodes<kKind, 4 + kQuad>(unit, part);
 }
 
-template <KvCodecKind kKind, std::size_t kRows, std::size_t kVectors, std::size_t kQuad>
+// digits: of the unit's 16 tokens.
+template <KvCodecKind kKind, std::size_t kRows, std::size_t kVectors, std::size_t kQuad = 0>
 HWY_INLINE void DotValueRows(const std::byte* unit, std::size_t vector, const std::int8_t* digits,
                              VI32 (&sums)[kRows][kVectors][2]) {
   if constexpr (kQuad < 4) {
@@ -321,7 +462,7 @@ HWY_INLINE void DotValueRows(const std::byte* unit, std::size_t vector, const st
     }
     ASHLAR_UNROLL
     for (std::size_t r = 0; r < kRows; ++r) {
-      const std::int8_t* const y = digits + r * 2 * kSegmentTokens + 4 * kQuad;
+      const std::int8_t* const y = digits + r * 2 * kSegmentTokens + DigitsAt(kQuad);
       const VI8 high = Repeat4(reinterpret_cast<const std::byte*>(y));
       const VI8 low = Repeat4(reinterpret_cast<const std::byte*>(y + kSegmentTokens));
       ASHLAR_UNROLL
@@ -345,16 +486,11 @@ void AccumulateUnit(const AccumulateUnitsArgs& args, std::size_t b, ReadAhead& a
   std::int32_t zeros[kRows];
   for (std::size_t r = 0; r < kRows; ++r) {
     const float* const p = rows.weights + r * kSegmentTokens;
-    alignas(64) float weighted[kSegmentTokens];
-    for (std::size_t t = rows.begin; t < rows.end; t += kLanes) {
-      hn::Store(hn::Mul(hn::LoadU(d, p + t), hn::LoadU(d, args.scales + t)), d, weighted + t);
-    }
-    std::int8_t* const digits = args.digits + r * 2 * kSegmentTokens;
-    std::int32_t sum;
-    step[r] =
-        MakeDigits<kWeightLevels>(weighted + rows.begin, rows.end - rows.begin, digits + rows.begin,
-                                  digits + kSegmentTokens + rows.begin, sum);
-    zeros[r] = ZeroOf(kKind) * sum;
+    std::int8_t* const high = args.digits + r * 2 * kSegmentTokens;
+    std::int8_t* const low = high + kSegmentTokens;
+    step[r] = MakeWeightDigits(p, args.scales, rows.begin, rows.end, high, low);
+    zeros[r] =
+        ZeroOf(kKind) == 0 ? 0 : ZeroOf(kKind) * SumOfDigits(high, low, rows.begin, rows.end);
     offset[r] = IsAsymmetric(kKind) ? SumOfMinima(args, p) : 0.0f;
   }
   // Sums: rows x vectors x digits, 24 of 32 registers, 12 of 16.
@@ -376,7 +512,7 @@ void AccumulateUnit(const AccumulateUnitsArgs& args, std::size_t b, ReadAhead& a
       const std::size_t group = t % rows.block_tokens / kUnitTokens;
       const std::byte* const unit =
           rows.tiles[t / rows.block_tokens] + (group * units + b) * UnitBytes(kKind);
-      DotValueRows<kKind, kRows, kVectors>(unit, vector, args.digits + t, sums);
+      DotValueRows<kKind, kRows, kVectors>(unit, vector, args.digits + DigitsAt(t / 4), sums);
     }
     ASHLAR_UNROLL
     for (std::size_t r = 0; r < kRows; ++r) {

@@ -205,8 +205,9 @@ inline RowStates AttendSegment(const KernelSet& kernels, const Lane& lane, std::
                   .sum = states.sum.data(),
                   .acc = states.acc.data(),
                   .logits = states.logits.data(),
-                  .next_k_tiles = nullptr,
-                  .next_tiles = 0,
+                  .next = nullptr,
+                  .next_count = 0,
+                  .next_bytes = 0,
                   .scratch = scratch.data()});
   return states;
 }
