@@ -1,5 +1,6 @@
 // How PrepareArgs lays out a query row's integers, for the reference and the SIMD code: digits
-// [QueryDigits][channels] int8, high first; zero * sum of x over each 32 channels, int32; step f32.
+// [QueryDigits][channels] int8, high first; -zero * sum of x over each 32 channels, int32 (where a
+// sum of code * x begins, to end as that of (code - zero) * x); step f32.
 // Rows are whole cache lines.
 #pragma once
 
@@ -23,8 +24,8 @@ struct PreparedLayout {
         units(ChannelUnits(head_dim)),
         row_bytes((digits * channels + 4 * units + 4 + 63) / 64 * 64) {}
 
-  constexpr std::size_t offsets_at() const { return digits * channels; }
-  constexpr std::size_t step_at() const { return offsets_at() + 4 * units; }
+  constexpr std::size_t starts_at() const { return digits * channels; }
+  constexpr std::size_t step_at() const { return starts_at() + 4 * units; }
 };
 
 // The two digits of an integer: value == 256 * high + low.

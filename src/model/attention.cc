@@ -138,8 +138,11 @@ void Attention::Run(std::size_t layer, const float* q, float* out, const Attenti
   out_ = out;
   ForEachRow([&](std::size_t row) { PrepareRow(layer, row, q); });
   const std::vector<Item>& items = plan().items;
-  pool_.ParallelFor(items.size(),
-                    [&](std::size_t i, std::size_t worker) { RunItem(items[i], worker, out); });
+  const std::size_t batch = plan().batch;
+  pool_.ParallelFor((items.size() + batch - 1) / batch, [&](std::size_t i, std::size_t worker) {
+    const std::size_t end = std::min((i + 1) * batch, items.size());
+    for (std::size_t item = i * batch; item < end; ++item) RunItem(items[item], worker, out);
+  });
   if (!plan().split.empty()) FoldSplit(out);
 }
 
@@ -330,7 +333,8 @@ void Attention::LookAhead(Work& work, std::uint64_t segment, kernels::AttendArgs
     args.next_count = FirstTilesOf(item, segment + 1, work.next_tiles.data());
   } else {
     const std::vector<Item>& items = plan().items;
-    const auto next = static_cast<std::size_t>(&item - items.data()) + pool_.threads();
+    auto next = static_cast<std::size_t>(&item - items.data()) + 1;
+    if (next % plan().batch == 0) next += (pool_.threads() - 1) * plan().batch;
     if (next >= items.size() || items[next].begin == kAllSegments) return;
     args.next_count = FirstTilesOf(items[next], items[next].begin, work.next_tiles.data());
   }

@@ -121,6 +121,8 @@ class Attention {
     std::vector<std::uint32_t> split;    // chunks whose spans are items
     // By split chunk and segment: whether a partial state begins there.
     std::vector<std::uint8_t> pieces;
+    // Items that one worker runs in a row: kv heads of one span, whose tiles lie side by side.
+    std::size_t batch = 1;
     std::uint64_t bytes = 0;
   };
   // Where a split chunk's partial states are.

@@ -14,6 +14,8 @@ using kernels::kSpanSegments;
 constexpr std::size_t kTileRows = 64;
 // Below so many tiles for each thread, single tokens are cut into spans to keep all busy.
 constexpr std::size_t kTilesPerThread = 8;
+// At least so many batches of items for each thread, to end at nearly the same time.
+constexpr std::size_t kBatchesPerThread = 4;
 
 constexpr std::uint64_t CeilDiv(std::uint64_t a, std::uint64_t b) { return (a + b - 1) / b; }
 
@@ -51,6 +53,10 @@ void Attention::PlanGroup(std::uint32_t group) {
     spans = std::max(spans, CeilDiv(splits_[group * max_tokens_ + c].segments, kSpanSegments));
   }
   for (std::uint64_t span = 0; span < spans; ++span) PlanSpan(group, span);
+  plan.batch = spans == 0
+                   ? 1
+                   : std::clamp<std::size_t>(
+                         plan.items.size() / (kBatchesPerThread * pool_.threads()), 1, kv_heads_);
 }
 
 // Tokens of one block each, at most kTileRows rows.

@@ -314,8 +314,8 @@ void Prepare(const PrepareArgs& args) {
           out[c] = static_cast<std::byte>(value);
         }
       }
-      sum *= ZeroOf(args.key_kind);
-      std::memcpy(out + layout.offsets_at() + 4 * b, &sum, sizeof sum);
+      sum *= -ZeroOf(args.key_kind);
+      std::memcpy(out + layout.starts_at() + 4 * b, &sum, sizeof sum);
     }
     std::memcpy(out + layout.step_at(), &x.step, sizeof x.step);
   }

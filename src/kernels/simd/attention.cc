@@ -53,7 +53,7 @@ template <std::size_t kRows>
 std::size_t ValueAsks(const AttendArgs& args) {
   const std::size_t tokens = args.sealed - args.begin;
   if (!InUnits(args.value_kind)) return AccumulateCalls<kRows>(tokens, args.value_dim);
-  return tokens / kUnitTokens * ChannelUnits(args.value_dim) *
+  return tokens / kUnitTokens * ChannelUnits(args.value_dim) * 4 *
          (HWY_TARGET == HWY_AVX2 ? 2 * kVectorsPer16 : kVectorsPer16);
 }
 // Of a segment's work, in eighths: scores. Weights cost integers of their own where V has units.
@@ -62,7 +62,7 @@ constexpr std::size_t ScoreShare(KvCodecKind value_kind) { return InUnits(value_
 template <std::size_t kRows>
 void ScoreKind(KvCodecKind kind, const ScoreRowsArgs& rows, const std::byte* prepared,
                const Scratch& scratch, ReadAhead& ahead) {
-  const ScoreUnitsArgs units = {.rows = rows, .prepared = prepared};
+  const ScoreUnitsArgs units = {.rows = rows, .prepared = prepared, .scratch = scratch.channels};
   const auto by_channel = [&]<KvCodecKind kKind>() HWY_ATTR {
     for (std::size_t r = 0; r < kRows; ++r) {
       ScoreRowsArgs row = rows;

@@ -315,8 +315,8 @@ void PrepareRows(const PrepareArgs& args) {
       for (std::size_t c = b * kUnitChannels; c < (b + 1) * kUnitChannels; ++c) {
         zeros += low == nullptr ? high[c] : 256 * high[c] + low[c];
       }
-      zeros *= ZeroOf(kKind);
-      std::memcpy(out + layout.offsets_at() + 4 * b, &zeros, sizeof zeros);
+      zeros *= -ZeroOf(kKind);
+      std::memcpy(out + layout.starts_at() + 4 * b, &zeros, sizeof zeros);
     }
     std::memcpy(out + layout.step_at(), &step, sizeof step);
     std::memset(out + layout.step_at() + sizeof step, 0,

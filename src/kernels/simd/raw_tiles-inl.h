@@ -47,26 +47,29 @@ class ReadAhead {
   ReadAhead() = default;
   // `count` pieces of `bytes` each.
   ReadAhead(const std::byte* const* pieces, std::size_t count, std::size_t bytes)
-      : next_(pieces), last_(pieces + count), bytes_((bytes + 63) / 64 * 64) {
-    left_ = count * (bytes_ / 64);
-  }
+      : next_(pieces), last_(pieces + count), bytes_((bytes + 63) / 64 * 64) {}
 
   // In the next `calls` calls of Ask, ask for `share` (in eighths) of what is left.
   void Pace(std::size_t calls, std::size_t share) {
-    const std::size_t lines = left_ * share / 8;
+    const std::size_t bytes =
+        static_cast<std::size_t>(end_ - line_) + static_cast<std::size_t>(last_ - next_) * bytes_;
+    const std::size_t lines = bytes / 64 * share / 8;
     lines_per_call_ = (lines + calls - 1) / std::max<std::size_t>(1, calls);
   }
 
   HWY_INLINE void Ask() {
-    for (std::size_t i = 0; i < lines_per_call_; ++i) {
+    for (std::size_t lines = lines_per_call_; lines > 0;) {
       if (line_ == end_) {
         if (next_ == last_) return;
         line_ = *next_++;
         end_ = line_ + bytes_;
       }
-      __builtin_prefetch(line_, /*rw=*/0, /*locality=*/2);
-      line_ += 64;
-      --left_;
+      const std::size_t here = std::min(lines, static_cast<std::size_t>(end_ - line_) / 64);
+      for (std::size_t i = 0; i < here; ++i) {
+        __builtin_prefetch(line_ + 64 * i, /*rw=*/0, /*locality=*/2);
+      }
+      line_ += 64 * here;
+      lines -= here;
     }
   }
 
@@ -76,7 +79,6 @@ class ReadAhead {
   const std::byte* const* next_ = nullptr;
   const std::byte* const* last_ = nullptr;
   std::size_t bytes_ = 0;  // of a piece
-  std::size_t left_ = 0;   // lines
   std::size_t lines_per_call_ = 0;
 };
 

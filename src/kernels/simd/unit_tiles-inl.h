@@ -96,6 +96,7 @@ HWY_INLINE V LoadHalves(const std::byte* p) { return LoadF16(D(), p); }
 struct ScoreUnitsArgs {
   ScoreRowsArgs rows;
   const std::byte* prepared;  // of the first row
+  float* scratch;             // for GatherQueries
 };
 
 // Groups of 16 tokens that are scored together, so that a query's bytes are loaded once for all:
@@ -107,12 +108,51 @@ constexpr std::size_t ScoreGroups(std::size_t rows) {
   return sums * 4 <= most ? 4 : sums * 2 <= most ? 2 : 1;
 }
 
+// The rows' integers, unit by unit of channels, in the order in which they are used: [units]
+// [kUnitRows] [kRows] [kDigits] of four bytes; then the start of each sum: [units] [kRows] int32;
+// then the steps [kRows].
+template <std::size_t kRows, std::size_t kDigits>
+struct QueryTile {
+  static constexpr std::size_t kRowBytes = 4 * kRows * kDigits;
+  static constexpr std::size_t kUnitBytes = kUnitRows * kRowBytes;
+
+  const std::byte* digits;
+  const std::int32_t* starts;
+  const float* steps;
+};
+
+// `scratch`: room for kRows prepared rows.
+template <std::size_t kRows, std::size_t kDigits>
+QueryTile<kRows, kDigits> GatherQueries(const std::byte* prepared, const PreparedLayout& layout,
+                                        float* scratch) {
+  auto* const digits = reinterpret_cast<std::byte*>(scratch);
+  auto* const starts =
+      reinterpret_cast<std::int32_t*>(scratch + layout.channels / 4 * kRows * kDigits);
+  float* const steps = reinterpret_cast<float*>(starts) + layout.units * kRows;
+  for (std::size_t r = 0; r < kRows; ++r) {
+    const std::byte* const row = prepared + r * layout.row_bytes;
+    for (std::size_t digit = 0; digit < kDigits; ++digit) {
+      const std::byte* const from = row + digit * layout.channels;
+      std::byte* const to = digits + 4 * (r * kDigits + digit);
+      for (std::size_t quad = 0; quad < layout.channels / 4; ++quad) {
+        std::memcpy(to + quad * 4 * kRows * kDigits, from + 4 * quad, 4);
+      }
+    }
+    for (std::size_t b = 0; b < layout.units; ++b) {
+      std::memcpy(starts + b * kRows + r, row + layout.starts_at() + 4 * b, 4);
+    }
+    std::memcpy(steps + r, row + layout.step_at(), 4);
+  }
+  return {digits, starts, steps};
+}
+
 template <KvCodecKind kKind, std::size_t kRows, std::size_t kGroups, std::size_t kDigits,
           std::size_t kRow = 0>
 HWY_INLINE void DotKeyRows(const std::byte* const (&units)[kGroups], std::size_t part,
-                           const std::byte* x, std::size_t row_bytes, std::size_t channels,
-                           VI32 (&sums)[kRows][kGroups][kDigits]) {
+                           const std::byte* x, VI32 (&sums)[kRows][kGroups][kDigits],
+                           ReadAhead& ahead) {
   if constexpr (kRow < kUnitRows) {
+    ahead.Ask();
     VU8 codes[kGroups];
     ASHLAR_UNROLL
     for (std::size_t g = 0; g < kGroups; ++g) codes[g] = LoadCodes<kKind, kRow>(units[g], part);
@@ -120,14 +160,14 @@ HWY_INLINE void DotKeyRows(const std::byte* const (&units)[kGroups], std::size_t
     for (std::size_t r = 0; r < kRows; ++r) {
       ASHLAR_UNROLL
       for (std::size_t digit = 0; digit < kDigits; ++digit) {
-        const VI8 four = Repeat4(x + r * row_bytes + digit * channels + 4 * kRow);
+        const VI8 four = Repeat4(x + 4 * ((kRow * kRows + r) * kDigits + digit));
         ASHLAR_UNROLL
         for (std::size_t g = 0; g < kGroups; ++g) {
           sums[r][g][digit] = DotCodes<kKind>(sums[r][g][digit], codes[g], four);
         }
       }
     }
-    DotKeyRows<kKind, kRows, kGroups, kDigits, kRow + 1>(units, part, x, row_bytes, channels, sums);
+    DotKeyRows<kKind, kRows, kGroups, kDigits, kRow + 1>(units, part, x, sums, ahead);
   }
 }
 
@@ -138,21 +178,19 @@ HWY_INLINE VI32 JoinDigits(const VI32 (&digits)[kDigits]) {
 }
 
 // Logits of kRows rows for the tokens of kGroups groups of 16 from `token` on.
-template <KvCodecKind kKind, std::size_t kRows, std::size_t kGroups>
-HWY_INLINE void ScoreUnitRow(const ScoreUnitsArgs& args, const PreparedLayout& layout,
-                             std::size_t code_bytes, std::size_t token, ReadAhead& ahead) {
-  constexpr auto kDigits = static_cast<std::size_t>(QueryDigits(kKind));
+template <KvCodecKind kKind, std::size_t kRows, std::size_t kGroups, std::size_t kDigits>
+HWY_INLINE void ScoreGroupsOf16(const ScoreRowsArgs& rows, const QueryTile<kRows, kDigits>& queries,
+                                std::size_t units, std::size_t code_bytes, std::size_t token,
+                                ReadAhead& ahead) {
   const D d;
-  const ScoreRowsArgs& rows = args.rows;
   const std::byte* first_unit[kGroups];
-  const std::byte* scales[kGroups];
+  const std::byte* first_scale[kGroups];
   for (std::size_t g = 0; g < kGroups; ++g) {
     const std::size_t t = token + g * kUnitTokens;
     const std::byte* const tile = rows.tiles[t / rows.block_tokens];
     const std::size_t group = t % rows.block_tokens / kUnitTokens;
-    first_unit[g] = tile + group * layout.units * UnitBytes(kKind);
-    scales[g] =
-        tile + code_bytes + group * (IsCodebook(kKind) ? 1 : layout.units) * kUnitTokens * 2;
+    first_unit[g] = tile + group * units * UnitBytes(kKind);
+    first_scale[g] = tile + code_bytes + group * (IsCodebook(kKind) ? 1 : units) * kUnitTokens * 2;
   }
   for (std::size_t part = 0; part < kVectorsPer16; ++part) {
     V f[kRows][kGroups];
@@ -161,46 +199,38 @@ HWY_INLINE void ScoreUnitRow(const ScoreUnitsArgs& args, const PreparedLayout& l
       ASHLAR_UNROLL
       for (std::size_t g = 0; g < kGroups; ++g) f[r][g] = hn::Zero(d);
     }
-    for (std::size_t b = 0; b < layout.units; ++b) {
-      ahead.Ask();
+    for (std::size_t b = 0; b < units; ++b) {
       VI32 sums[kRows][kGroups][kDigits];
-      const std::byte* units[kGroups];
-      V scale[kGroups];
-      ASHLAR_UNROLL
-      for (std::size_t g = 0; g < kGroups; ++g) {
-        units[g] = first_unit[g] + b * UnitBytes(kKind);
-        const std::size_t scale_at = (IsCodebook(kKind) ? 0 : b) * kUnitTokens + part * kLanes;
-        scale[g] = LoadHalves(scales[g] + 2 * scale_at);
-      }
+      const std::byte* unit[kGroups];
+      for (std::size_t g = 0; g < kGroups; ++g) unit[g] = first_unit[g] + b * UnitBytes(kKind);
       // The zero's share is taken off from the start, from the digit that counts ones.
       ASHLAR_UNROLL
       for (std::size_t r = 0; r < kRows; ++r) {
-        std::int32_t offset;
-        std::memcpy(&offset, args.prepared + r * layout.row_bytes + layout.offsets_at() + 4 * b,
-                    sizeof offset);
+        const VI32 start = hn::Set(DI32(), queries.starts[b * kRows + r]);
         ASHLAR_UNROLL
         for (std::size_t g = 0; g < kGroups; ++g) {
           if constexpr (kDigits == 2) sums[r][g][0] = hn::Zero(DI32());
-          sums[r][g][kDigits - 1] = hn::Set(DI32(), -offset);
+          sums[r][g][kDigits - 1] = start;
         }
       }
-      DotKeyRows<kKind, kRows, kGroups, kDigits>(units, part, args.prepared + b * kUnitChannels,
-                                                 layout.row_bytes, layout.channels, sums);
+      DotKeyRows<kKind, kRows, kGroups, kDigits>(
+          unit, part, queries.digits + b * QueryTile<kRows, kDigits>::kUnitBytes, sums, ahead);
       ASHLAR_UNROLL
-      for (std::size_t r = 0; r < kRows; ++r) {
+      for (std::size_t g = 0; g < kGroups; ++g) {
+        const std::size_t at = (IsCodebook(kKind) ? 0 : b) * kUnitTokens + part * kLanes;
+        const V scale = LoadHalves(first_scale[g] + 2 * at);
         ASHLAR_UNROLL
-        for (std::size_t g = 0; g < kGroups; ++g) {
-          f[r][g] = hn::MulAdd(hn::ConvertTo(d, JoinDigits(sums[r][g])), scale[g], f[r][g]);
+        for (std::size_t r = 0; r < kRows; ++r) {
+          f[r][g] = hn::MulAdd(hn::ConvertTo(d, JoinDigits(sums[r][g])), scale, f[r][g]);
         }
       }
     }
     ASHLAR_UNROLL
     for (std::size_t r = 0; r < kRows; ++r) {
-      float step;
-      std::memcpy(&step, args.prepared + r * layout.row_bytes + layout.step_at(), sizeof step);
+      const V step = hn::Set(d, queries.steps[r]);
       ASHLAR_UNROLL
       for (std::size_t g = 0; g < kGroups; ++g) {
-        hn::StoreU(hn::Mul(f[r][g], hn::Set(d, step)), d,
+        hn::StoreU(hn::Mul(f[r][g], step), d,
                    rows.logits + r * kSegmentTokens + token + g * kUnitTokens + part * kLanes);
       }
     }
@@ -212,24 +242,41 @@ template <KvCodecKind kKind, std::size_t kRows>
 std::size_t ScoreUnitCalls(std::size_t tokens, std::size_t head_dim) {
   const std::size_t groups =
       std::max<std::size_t>(1, tokens / kUnitTokens / ScoreGroups<kKind>(kRows));
-  return groups * ChannelUnits(head_dim) * kVectorsPer16;
+  return groups * ChannelUnits(head_dim) * kVectorsPer16 * kUnitRows;
 }
 
 template <KvCodecKind kKind, std::size_t kRows>
 void ScoreUnits(const ScoreUnitsArgs& args, ReadAhead& ahead) {
   constexpr std::size_t kGroups = ScoreGroups<kKind>(kRows);
+  constexpr auto kDigits = static_cast<std::size_t>(QueryDigits(kKind));
   const PreparedLayout layout(kKind, args.rows.head_dim);
   const std::size_t code_bytes = CodeBytes(kKind, args.rows.head_dim, args.rows.block_tokens);
+  const auto queries = GatherQueries<kRows, kDigits>(args.prepared, layout, args.scratch);
+  ReadAhead local = ahead;  // in registers
   std::size_t t = args.rows.begin;
   for (; t + kGroups * kUnitTokens <= args.rows.end; t += kGroups * kUnitTokens) {
-    ScoreUnitRow<kKind, kRows, kGroups>(args, layout, code_bytes, t, ahead);
+    ScoreGroupsOf16<kKind, kRows, kGroups, kDigits>(args.rows, queries, layout.units, code_bytes, t,
+                                                    local);
   }
   for (; kGroups > 1 && t < args.rows.end; t += kUnitTokens) {
-    ScoreUnitRow<kKind, kRows, 1>(args, layout, code_bytes, t, ahead);
+    ScoreGroupsOf16<kKind, kRows, 1, kDigits>(args.rows, queries, layout.units, code_bytes, t,
+                                              local);
   }
+  ahead = local;
 }
 
 // --- Integers ---
+
+// Nearest integer, to even, of numbers within the range of integers: the bare instruction.
+HWY_INLINE VI32 NearestOf(V x) {
+#if HWY_TARGET == HWY_AVX3
+  return VI32{_mm512_cvtps_epi32(x.raw)};
+#elif HWY_TARGET == HWY_AVX2
+  return VI32{_mm256_cvtps_epi32(x.raw)};
+#else
+  return hn::NearestInt(x);
+#endif
+}
 
 // Where the digits of tokens 4 quad .. 4 quad + 3 lie in a plane: in the order in which AVX-512
 // narrows 64 integers to bytes, each 128 bits by themselves; elsewhere in order.
@@ -274,7 +321,7 @@ HWY_INLINE float MakeDigits(const float* values, std::size_t count, std::int8_t*
   const hn::Rebind<std::int8_t, D> d8;
   for (std::size_t i = 0; i < count; i += kLanes) {
     // Within the levels: the product is at most levels (1 + 2^-22).
-    const VI32 x = hn::NearestInt(hn::Mul(hn::LoadU(d, values + i), inverse));
+    const VI32 x = NearestOf(hn::Mul(hn::LoadU(d, values + i), inverse));
     if constexpr (kLevels == 127) {
       hn::StoreU(hn::DemoteTo(d8, x), d8, high + i);
     } else {
@@ -292,7 +339,7 @@ HWY_INLINE void StoreDigits64(const V (&weighted)[4], V inverse, std::int8_t* hi
                               std::int8_t* low) {
   __m512i x[4];
   for (std::size_t i = 0; i < 4; ++i) {
-    x[i] = hn::NearestInt(hn::Mul(weighted[i], inverse)).raw;
+    x[i] = NearestOf(hn::Mul(weighted[i], inverse)).raw;
   }
   const __m512i a = _mm512_packs_epi32(x[0], x[1]);
   const __m512i b = _mm512_packs_epi32(x[2], x[3]);
@@ -341,7 +388,7 @@ HWY_INLINE float MakeWeightDigits(const float* weights, const float* scales, std
   const V inverse = hn::Set(d, inverse_step);
   const hn::Rebind<std::int8_t, D> d8;
   for (std::size_t t = first; t < last; t += kLanes) {
-    const VI32 x = hn::NearestInt(hn::Mul(hn::Load(d, weighted + t), inverse));
+    const VI32 x = NearestOf(hn::Mul(hn::Load(d, weighted + t), inverse));
     const VI32 h = hn::ShiftRight<8>(hn::Add(x, hn::Set(DI32(), 128)));
     hn::StoreU(hn::DemoteTo(d8, h), d8, high + t);
     hn::StoreU(hn::DemoteTo(d8, hn::Sub(x, hn::ShiftLeft<8>(h))), d8, low + t);
@@ -372,6 +419,7 @@ void ScoreChannelScaled(const ScoreRowsArgs& args, float* scratch) {
   float* const scaled = scratch;
   auto* const high = reinterpret_cast<std::int8_t*>(scaled + channels);
   std::int8_t* const low = high + channels;
+  auto* const digits = reinterpret_cast<std::byte*>(low + channels);
   for (std::size_t t = args.begin; t < args.end; t += args.block_tokens) {
     const std::byte* const tile = args.tiles[t / args.block_tokens];
     const std::byte* const scales = tile + CodeBytes(kKind, args.head_dim, args.block_tokens);
@@ -382,14 +430,18 @@ void ScoreChannelScaled(const ScoreRowsArgs& args, float* scratch) {
       if (c < args.head_dim) offset = std::fma(q, LoadHalf(scales + 2 * (channels + c)), offset);
     }
     const V step = hn::Set(d, MakeDigits<kWeightLevels>(scaled, channels, high, low));
+    for (std::size_t quad = 0; quad < channels / 4; ++quad) {  // as QueryTile has them
+      std::memcpy(digits + 8 * quad, high + 4 * quad, 4);
+      std::memcpy(digits + 8 * quad + 4, low + 4 * quad, 4);
+    }
     for (std::size_t g = 0; g < args.block_tokens / kUnitTokens; ++g) {
       for (std::size_t part = 0; part < kVectorsPer16; ++part) {
+        ReadAhead none;
         VI32 sums[1][1][2] = {{{hn::Zero(DI32()), hn::Zero(DI32())}}};
         for (std::size_t b = 0; b < units; ++b) {
           const std::byte* const unit[1] = {tile + (g * units + b) * UnitBytes(kKind)};
-          DotKeyRows<kKind, 1, 1, 2>(unit, part,
-                                     reinterpret_cast<const std::byte*>(high) + b * kUnitChannels,
-                                     0, channels, sums);
+          DotKeyRows<kKind, 1, 1, 2>(unit, part, digits + b * QueryTile<1, 2>::kUnitBytes, sums,
+                                     none);
         }
         const V n = hn::ConvertTo(d, JoinDigits(sums[0][0]));
         hn::StoreU(hn::MulAdd(n, step, hn::Set(d, offset)), d,
@@ -453,8 +505,9 @@ HWY_INLINE VU8 LoadValueCodes(const std::byte* unit, std::size_t vector) {
 // digits: of the unit's 16 tokens.
 template <KvCodecKind kKind, std::size_t kRows, std::size_t kVectors, std::size_t kQuad = 0>
 HWY_INLINE void DotValueRows(const std::byte* unit, std::size_t vector, const std::int8_t* digits,
-                             VI32 (&sums)[kRows][kVectors][2]) {
+                             VI32 (&sums)[kRows][kVectors][2], ReadAhead& ahead) {
   if constexpr (kQuad < 4) {
+    ahead.Ask();
     VU8 codes[kVectors];
     ASHLAR_UNROLL
     for (std::size_t v = 0; v < kVectors; ++v) {
@@ -471,7 +524,7 @@ HWY_INLINE void DotValueRows(const std::byte* unit, std::size_t vector, const st
         sums[r][v][1] = DotCodes<kKind>(sums[r][v][1], codes[v], low);
       }
     }
-    DotValueRows<kKind, kRows, kVectors, kQuad + 1>(unit, vector, digits, sums);
+    DotValueRows<kKind, kRows, kVectors, kQuad + 1>(unit, vector, digits, sums, ahead);
   }
 }
 
@@ -497,6 +550,7 @@ void AccumulateUnit(const AccumulateUnitsArgs& args, std::size_t b, ReadAhead& a
   constexpr std::size_t kAllVectors = 2 * kVectorsPer16;
   constexpr std::size_t kVectors = HWY_TARGET == HWY_AVX2 ? 1 : 2;
   const std::size_t units = ChannelUnits(rows.value_dim);
+  ReadAhead local = ahead;  // in registers
   for (std::size_t vector = 0; vector < kAllVectors; vector += kVectors) {
     VI32 sums[kRows][kVectors][2];
     ASHLAR_UNROLL
@@ -508,11 +562,11 @@ void AccumulateUnit(const AccumulateUnitsArgs& args, std::size_t b, ReadAhead& a
       }
     }
     for (std::size_t t = rows.begin; t < rows.end; t += kUnitTokens) {
-      ahead.Ask();
       const std::size_t group = t % rows.block_tokens / kUnitTokens;
       const std::byte* const unit =
           rows.tiles[t / rows.block_tokens] + (group * units + b) * UnitBytes(kKind);
-      DotValueRows<kKind, kRows, kVectors>(unit, vector, args.digits + DigitsAt(t / 4), sums);
+      DotValueRows<kKind, kRows, kVectors>(unit, vector, args.digits + DigitsAt(t / 4), sums,
+                                           local);
     }
     ASHLAR_UNROLL
     for (std::size_t r = 0; r < kRows; ++r) {
@@ -526,6 +580,7 @@ void AccumulateUnit(const AccumulateUnitsArgs& args, std::size_t b, ReadAhead& a
       }
     }
   }
+  ahead = local;
 }
 
 template <KvCodecKind kKind, std::size_t kRows>
