@@ -38,7 +38,7 @@ struct EvalFlags {
   bool as_json = false;
   std::string window = "2048";
   eval::WindowOptions windows;  // but window_tokens
-  eval::QualityOptions quality = {.codecs = {"f16", "bf16"}};
+  eval::QualityOptions quality = {.codecs = {"f16", "q8", "balanced", "small-model", "q4"}};
 };
 
 // On a terminal a line that overwrites itself, otherwise a line for every tenth.

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/byte_size.h"
-#include "base/kv_codec.h"
+#include "model/kv_codec_spec.h"
 
 namespace ashlar::eval {
 namespace {
@@ -86,13 +86,16 @@ std::string MarkdownTable(std::span<const CodecQuality> codecs) {
 }
 
 std::string QualityPlot(std::span<const CodecQuality> codecs, std::string_view title) {
+  const auto is_preset = [](std::string_view spec) {
+    return std::ranges::find(model::KvCodecPresets(), spec, &model::KvCodecPreset::name) !=
+           model::KvCodecPresets().end();
+  };
   std::vector<PlotPoint> points;
   for (const CodecQuality& codec : codecs) {
-    points.push_back(
-        {.label = codec.codec,
-         .x = static_cast<double>(codec.kv_bytes_per_token),
-         .y = codec.mean_kl_nats,
-         .series = ParseKvCodec(codec.codec).ok() ? PlotSeries::kFirst : PlotSeries::kSecond});
+    points.push_back({.label = codec.codec,
+                      .x = static_cast<double>(codec.kv_bytes_per_token),
+                      .y = codec.mean_kl_nats,
+                      .series = is_preset(codec.codec) ? PlotSeries::kSecond : PlotSeries::kFirst});
   }
   return FrontierPlot(points, {.title = std::string(title),
                                .x_name = "KV bytes per token",

@@ -64,14 +64,16 @@ TEST(Report, TheTerminalTableIsAligned) {
   EXPECT_FALSE(std::getline(lines, names));
 }
 
-TEST(Report, ThePlotTellsSingleCodecsFromMixtures) {
-  const std::string svg = QualityPlot(TwoCodecs(), "title");
+TEST(Report, ThePlotTellsCodecsFromPresets) {
+  std::vector<CodecQuality> all = TwoCodecs();
+  all[0].codec = "hq8";
+  all[1].codec = "balanced";
+  const std::string svg = QualityPlot(all, "title");
   EXPECT_THAT(svg, HasSubstr(">title<"));
-  EXPECT_THAT(svg, HasSubstr(">k=f16,v=bf16<"));
+  EXPECT_THAT(svg, HasSubstr(">balanced<"));
   const std::string marks = svg.substr(svg.rfind("<polyline"));
   EXPECT_THAT(marks, HasSubstr("<circle class=\"first\""));
   EXPECT_THAT(marks, HasSubstr("<path class=\"second\""));
-  const std::vector<CodecQuality> all = TwoCodecs();
   const std::string one = QualityPlot(std::span(all).first(1), "title");
   EXPECT_THAT(one.substr(one.rfind("<polyline")), Not(HasSubstr("<path class=\"second\"")));
 }

@@ -4,8 +4,9 @@
 # The text and the figures as JSON stay in build/codec_study/.
 source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/common.sh"
 
-# All that the forward pass stores, but the f32 they are compared with.
-readonly codecs=(f16 bf16)
+# Codecs, for K and V (q8 and q4 alone are presets), and the presets.
+readonly codecs=(bf16 fp8 k=q8,v=q8 hq8 k=q6,v=q6 hq6 k=q5,v=q5 hq5 k=q4,v=q4 hq4 k=hq8,v=hq4 kc4 k=kc2,v=kc2 hlm4 hlm3
+  exact q8 balanced small-model q4)
 readonly begin='<!-- measured: tools/codec_study/run.sh writes from here -->'
 readonly end='<!-- to here -->'
 
