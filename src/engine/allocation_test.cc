@@ -32,8 +32,12 @@ class CountingSink final : public EventSink {
   bool is_finished = false;
 };
 
-TEST(Allocation, DecodeStepsDoNone) {
-  TinyEngine engine(TinyEngine::DefaultOptions(), /*threads=*/2);
+class AllocationOf : public testing::TestWithParam<const char*> {};
+
+TEST_P(AllocationOf, DecodeStepsDoNone) {
+  EngineOptions options = TinyEngine::DefaultOptions();
+  options.kv_codec = *model::ParseKvCodecSpec(GetParam());
+  TinyEngine engine(options, /*threads=*/2);
   std::vector<std::shared_ptr<CountingSink>> sinks;
   for (std::uint64_t i = 0; i < 3; ++i) {
     sinks.push_back(std::make_shared<CountingSink>());
@@ -48,6 +52,12 @@ TEST(Allocation, DecodeStepsDoNone) {
   EXPECT_EQ(g_allocations - before, 0u);
   EXPECT_GT(sinks[0]->tokens, 60);
 }
+
+INSTANTIATE_TEST_SUITE_P(Codecs, AllocationOf,
+                         testing::Values("f16", "k=hq8,v=hq4,edge=1@hq8", "kc4"),
+                         [](const auto& param_info) {
+                           return "codec_" + std::to_string(param_info.index);
+                         });
 
 TEST(Allocation, TheCounterCounts) {
   const std::uint64_t before = g_allocations;

@@ -104,8 +104,11 @@ void Check(const Machine& machine, const model::KvCodecSpec& codec, std::size_t 
   for (std::size_t i = 0; i < kConversations; ++i) {
     computed += requests[i].prompt.size() - warm[i]->usage.cached_tokens;
   }
-  ASHLAR_CHECK(computed == distinct, "{} prompt tokens were computed, {} are distinct", computed,
-               distinct);
+  // Encoded codecs share whole blocks: what the shared text has beyond them, each computes itself.
+  const bool is_raw = IsRaw(codec.full.key) && IsRaw(codec.full.value);
+  const std::uint64_t again = is_raw ? 0 : (kConversations - 1) * (kShared % 16);
+  ASHLAR_CHECK(computed == distinct + again, "{} prompt tokens were computed, {} are distinct",
+               computed, distinct);
   std::size_t compared = 0;
   for (std::size_t i = 0; i < cold_runs; ++i) {
     const std::size_t which = kConversations - 1 - i;
@@ -119,9 +122,9 @@ void Check(const Machine& machine, const model::KvCodecSpec& codec, std::size_t 
     }
   }
   std::printf(
-      "%s: %zu conversations, %llu prompt tokens, %llu computed = %llu distinct; logits of "
+      "%s: %zu conversations, %llu prompt tokens, %llu computed, %llu distinct; logits of "
       "%zu positions equal the cold runs bit for bit\n",
-      std::string(NameOf(codec)).c_str(), kConversations,
+      codec.name.c_str(), kConversations,
       static_cast<unsigned long long>(distinct + (kConversations - 1) * kShared),
       static_cast<unsigned long long>(computed), static_cast<unsigned long long>(distinct),
       compared);
@@ -135,8 +138,10 @@ int Main(const char* path, bool all) {
   const auto model = model::Model::Load(*file, pool, nullptr);
   ASHLAR_CHECK(model.ok(), "{}", model.error().message);
   const Machine machine{.model = **model, .pool = pool, .clock = clock};
-  Check(machine, {.kind = KvCodecKind::kF16}, all ? kConversations : 2);
-  Check(machine, {.kind = KvCodecKind::kF32}, all ? kConversations : 1);
+  Check(machine, *model::ParseKvCodecSpec("f16"), all ? kConversations : 2);
+  Check(machine, *model::ParseKvCodecSpec("f32"), all ? kConversations : 1);
+  Check(machine, *model::ParseKvCodecSpec("q8"), all ? kConversations : 1);
+  Check(machine, *model::ParseKvCodecSpec("q4"), all ? kConversations : 1);
   return 0;
 }
 
