@@ -33,10 +33,6 @@ struct Scratch {
         channels(scales + 2 * kSegmentTokens) {}
 };
 
-std::size_t TileBytesOf(KvCodecKind kind, KvRole role, std::size_t dim, std::size_t block_tokens) {
-  return TileBytes({.kind = kind}, role, dim, block_tokens);
-}
-
 // --- Scores ---
 
 // How often scores and values ask for memory, at least.

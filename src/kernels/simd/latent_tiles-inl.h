@@ -15,12 +15,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace ashlar::kernels::HWY_NAMESPACE {
 
-// Lanes of one channel, for kRows rows.
-template <std::size_t kRows>
-struct LatentSums {
-  V lanes[kRows][kVectorsPer16];
-};
-
 HWY_INLINE V LoadRawOf(KvCodecKind kind, const std::byte* tile, std::size_t index) {
   const D d;
   if (kind == KvCodecKind::kF32) return LoadF32(d, tile + index * 4);
@@ -30,7 +24,7 @@ HWY_INLINE V LoadRawOf(KvCodecKind kind, const std::byte* tile, std::size_t inde
 // Adds the own block's tokens to a channel's lanes, folds them and writes acc.
 template <std::size_t kRows>
 void FinishLatentChannel(const AttendArgs& args, std::size_t row, const float* weights,
-                         std::size_t channel, LatentSums<kRows>& sums) {
+                         std::size_t channel, V (&sums)[kRows][kVectorsPer16]) {
   const D d;
   for (std::size_t r = 0; r < kRows; ++r) {
     const std::size_t visible = args.own_k == nullptr ? 0 : args.own_visible[row + r];
@@ -41,11 +35,11 @@ void FinishLatentChannel(const AttendArgs& args, std::size_t row, const float* w
         const V value = LoadRawOf(args.own_key_kind, args.own_k, channel * args.block_tokens + at);
         const V p = hn::LoadU(d, weights + r * kSegmentTokens + args.sealed + at);
         const auto seen = hn::FirstN(d, visible - at);
-        sums.lanes[r][h] = hn::MulAdd(hn::IfThenElseZero(seen, p), hn::IfThenElseZero(seen, value),
-                                      sums.lanes[r][h]);
+        sums[r][h] =
+            hn::MulAdd(hn::IfThenElseZero(seen, p), hn::IfThenElseZero(seen, value), sums[r][h]);
       }
     }
-    args.acc[(row + r) * args.value_dim + channel] = Fold16(sums.lanes[r]);
+    args.acc[(row + r) * args.value_dim + channel] = Fold16(sums[r]);
   }
 }
 
@@ -53,8 +47,8 @@ template <KvCodecKind kKind, std::size_t kRows>
 void AccumulateLatentRaw(const AttendArgs& args, std::size_t row, const float* weights) {
   const D d;
   for (std::size_t c = 0; c < args.value_dim; ++c) {
-    LatentSums<kRows> sums;
-    for (auto& lanes : sums.lanes) {
+    V sums[kRows][kVectorsPer16];
+    for (auto& lanes : sums) {
       for (V& v : lanes) v = hn::Zero(d);
     }
     for (std::size_t t = args.begin; t < args.sealed; t += 16) {
@@ -69,7 +63,7 @@ void AccumulateLatentRaw(const AttendArgs& args, std::size_t row, const float* w
         for (std::size_t r = 0; r < kRows; ++r) {
           V p = hn::LoadU(d, weights + r * kSegmentTokens + t + h * kLanes);
           if constexpr (kKind == KvCodecKind::kFp8) p = hn::Mul(p, hn::Set(d, scale));
-          sums.lanes[r][h] = hn::MulAdd(p, value, sums.lanes[r][h]);
+          sums[r][h] = hn::MulAdd(p, value, sums[r][h]);
         }
       }
     }
@@ -86,9 +80,9 @@ void AccumulateLatentRows(const AttendArgs& args, std::size_t row, const float* 
     const DI32 di;
     const std::size_t first = b * kUnitChannels + 4 * kRow;
     if (first >= args.value_dim) return;
-    LatentSums<kRows> sums[4];
+    V sums[4][kRows][kVectorsPer16];
     for (auto& channel : sums) {
-      for (auto& lanes : channel.lanes) {
+      for (auto& lanes : channel) {
         for (V& v : lanes) v = hn::Zero(d);
       }
     }
@@ -105,7 +99,7 @@ void AccumulateLatentRows(const AttendArgs& args, std::size_t row, const float* 
           const V level = hn::ConvertTo(d, hn::Sub(code, hn::Set(di, ZeroOf(kKind))));
           for (std::size_t r = 0; r < kRows; ++r) {
             const V w = hn::LoadU(d, scaled + r * kSegmentTokens + t + h * kLanes);
-            sums[i].lanes[r][h] = hn::MulAdd(w, level, sums[i].lanes[r][h]);
+            sums[i][r][h] = hn::MulAdd(w, level, sums[i][r][h]);
           }
         }
       }
