@@ -17,7 +17,12 @@ HWY_BEFORE_NAMESPACE();
 namespace ashlar::kernels::HWY_NAMESPACE {
 namespace {
 
+// Sanitizers take minutes to compile what fewer rows show as well.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr std::size_t kTileRows = 2;
+#else
 constexpr std::size_t kTileRows = kAttendTileRows;
+#endif
 
 // The parts of kAttendScratchFloats.
 struct Scratch {

@@ -3,6 +3,8 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/simd/limits.cc"
+#include <type_traits>
+
 #include "hwy/foreach_target.h"
 #include "kernels/simd/dot-inl.h"
 #include "kernels/simd/limit_tables.h"
@@ -38,7 +40,16 @@ template <class DX, std::size_t kCount>
 HWY_INLINE hn::TFromD<DX> SumOf(DX d, hn::Vec<DX> (&sums)[kCount]) {
   ASHLAR_UNROLL
   for (std::size_t i = 1; i < kCount; ++i) sums[0] = hn::Add(sums[0], sums[i]);
-  return hn::GetLane(hn::SumOfLanes(d, sums[0]));
+  using T = hn::TFromD<DX>;
+  if constexpr (std::is_floating_point_v<T>) {
+    return hn::GetLane(hn::SumOfLanes(d, sums[0]));
+  } else {  // lane by lane: the sum wraps, and the intrinsic's is of signed numbers
+    alignas(64) T lanes[64 / sizeof(T)];
+    hn::Store(sums[0], d, lanes);
+    std::uint32_t sum = 0;
+    for (std::size_t i = 0; i < hn::MaxLanes(d); ++i) sum += static_cast<std::uint32_t>(lanes[i]);
+    return static_cast<T>(sum);
+  }
 }
 
 std::uint32_t Read(const std::byte* data, std::size_t bytes) {
