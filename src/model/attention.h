@@ -92,9 +92,13 @@ class Attention {
   const kv::LanePlace& PlaceOf(std::size_t layer, std::size_t kv_head) const {
     return places_[layer * kv_heads_ + kv_head];
   }
-  // Bytes of K and V in sealed blocks that Run reads in a layer of this group, as planned; what
-  // items share is counted once.
+  // Bytes of K and V in sealed blocks that Run reads in a layer of this group, as planned: those of
+  // every item once. So a shared block is counted once for single tokens that share its whole span,
+  // and once for all others that share its whole segment; and again for each tile of a prefill.
   std::uint64_t planned_bytes(std::size_t group) const { return plans_[group].bytes; }
+
+  // Into how many items a layer of this group was cut.
+  std::size_t planned_items(std::size_t group) const { return plans_[group].items.size(); }
 
   // Bytes of scratch this object owns.
   std::uint64_t workspace_bytes() const;
@@ -156,6 +160,7 @@ class Attention {
     return chunk.position / block_tokens_ * block_tokens_;
   }
   std::uint64_t FirstSegment(std::uint32_t group, std::uint64_t position) const;
+  std::uint64_t BlocksRead(std::uint32_t group, std::uint64_t position) const;
   std::uint64_t TileBytes(std::uint32_t group) const;
 
   // --- attention_store.cc
