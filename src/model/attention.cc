@@ -98,6 +98,10 @@ Attention::Attention(const ModelConfig& config, const kv::KvLayout& layout,
     ASHLAR_CHECK(spec.latent_dim == 0 || (lanes.key_codec.kind != KvCodecKind::kKc4 &&
                                           lanes.key_codec.kind != KvCodecKind::kKc2),
                  "lane group '{}': a latent in {}", group.name(), NameOf(lanes.key_codec));
+    ASHLAR_CHECK(spec.latent_dim == 0 || !lanes.key_codec.is_rotated ||
+                     spec.latent_dim % kernels::HadamardSize(head_dim_) == 0,
+                 "lane group '{}': a latent of {} ends within a rotated block", group.name(),
+                 spec.latent_dim);
     prepared_stride_ =
         std::max(prepared_stride_, kernels::PreparedBytes(lanes.key_codec.kind, 1, head_dim_));
     kept_tile_bytes_ =
@@ -414,8 +418,10 @@ void Attention::Finish(std::uint32_t chunk, std::size_t token, std::uint32_t kv_
   const kv::LaneGroupSpec& lanes = lane_group().spec();
   const bool is_rotated =
       spec_.latent_dim > 0 ? lanes.key_codec.is_rotated : lanes.value_codec.is_rotated;
-  for (std::size_t g = 0; is_rotated && g < group_; ++g) {
-    kernels_.hadamard(to + g * value_dim_, value_dim_);
+  // A latent lies in the rotated blocks of K.
+  const std::size_t block = spec_.latent_dim > 0 ? kernels::HadamardSize(head_dim_) : value_dim_;
+  for (std::size_t c = 0; is_rotated && c < group_ * value_dim_; c += block) {
+    kernels_.hadamard(to + c, block);
   }
   if (tap_ == nullptr || tap_->lse == nullptr || tap_->chunk != chunk) return;
   const std::size_t tokens = chunks_[chunk].tokens;

@@ -301,7 +301,8 @@ double AttentionOracle::Tolerance() const {
   const KvCodecKind value = shape_.groups[layer_].codecs.value.kind;
   const bool is_key_plain = IsRaw(key) || key == KvCodecKind::kFp8;
   if (is_key_plain && IsRaw(value)) return 1e-5;
-  return is_key_plain || kernels::QueryDigits(key) == 2 ? 5e-4 : 3e-2;
+  if (!is_key_plain && kernels::QueryDigits(key) == 1) return 3e-2;
+  return value == KvCodecKind::kKc4 || value == KvCodecKind::kKc2 ? 3e-3 : 5e-4;
 }
 
 }  // namespace ashlar::model
