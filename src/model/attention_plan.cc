@@ -25,6 +25,7 @@ void Attention::Plan(std::span<const AttentionChunk> chunks) {
   for (std::uint32_t c = 0; c < chunks.size(); ++c) {
     ASHLAR_CHECK(chunks[c].groups.size() == layout_.groups().size(), "{} lane groups, not {}",
                  chunks[c].groups.size(), layout_.groups().size());
+    if (!chunks[c].parents.empty()) CheckTree(chunks[c]);
     ASHLAR_CHECK(chunks[c].first_row == row_chunk_.size(), "rows of a step are consecutive");
     row_chunk_.insert(row_chunk_.end(), chunks[c].tokens, c);
   }
@@ -53,11 +54,12 @@ void Attention::PlanGroup(std::uint32_t group) {
   for (std::uint64_t span = 0; span < spans; ++span) PlanSpan(group, span);
 }
 
-// Tokens of one block each, at most kTileRows rows.
+// Tokens of one block each, at most kTileRows rows; those of a tree one by one.
 void Attention::PlanTiles(std::uint32_t group, std::uint32_t chunk) {
   GroupPlan& plan = plans_[group];
   const AttentionChunk& c = chunks_[chunk];
-  const std::size_t most = std::max<std::size_t>(1, kTileRows / group_);
+  const bool is_tree = !c.parents.empty();
+  const std::size_t most = is_tree ? 1 : std::max<std::size_t>(1, kTileRows / group_);
   const auto member = static_cast<std::uint32_t>(plan.members.size());
   plan.members.push_back(chunk);
   for (std::uint32_t head = 0; head < kv_heads_; ++head) {
@@ -70,7 +72,7 @@ void Attention::PlanTiles(std::uint32_t group, std::uint32_t chunk) {
                             .members = 1,
                             .first = static_cast<std::uint32_t>(first),
                             .count = static_cast<std::uint32_t>(count)});
-      plan.bytes += BlocksRead(group, position) * TileBytes(group);
+      plan.bytes += BlocksRead(group, is_tree ? c.position : position) * TileBytes(group);
       first += count;
     }
   }
@@ -96,7 +98,7 @@ void Attention::SplitChunks(std::uint32_t group, bool splits_all) {
   if (lanes.spec().sinks > 0) return;
   sharers_.clear();
   for (std::uint32_t c = 0; c < chunks_.size(); ++c) {
-    if (chunks_[c].tokens != 1) continue;
+    if (chunks_[c].tokens != 1 || !chunks_[c].parents.empty()) continue;
     const bool has_segment = !lanes.has_window() && SealedTokens(chunks_[c]) >= kSegmentTokens;
     const std::size_t last = kSegmentTokens / block_tokens_ - 1;
     sharers_.emplace_back(has_segment ? chunks_[c].groups[group].blocks[last] : nullptr, c);

@@ -20,40 +20,6 @@ using Do = AttentionRig::Do;
 using Part = AttentionRig::Part;
 using Sequence = AttentionRig::Sequence;
 
-constexpr std::size_t kKinds = 12;
-
-KvCodec CodecOf(std::size_t kind, std::size_t seed) {
-  const KvCodecKind k = AllKvCodecKinds()[kind % kKinds];
-  return {.kind = k, .is_rotated = !IsRaw(k) && seed % 2 == 1};
-}
-
-// A sample in which every kind is a K's and a V's, beside every head dim, grouping and block size.
-RigShape ShapeOf(std::size_t seed) {
-  constexpr std::uint32_t kHeads[][2] = {{3, 3}, {6, 2}, {4, 1}, {9, 3}};
-  constexpr std::uint32_t kDims[] = {64, 80, 96, 128, 256};
-  constexpr std::uint32_t kBlocks[] = {16, 32, 64};
-  const std::size_t round = seed / kKinds;
-  RigShape shape;
-  shape.heads = kHeads[(seed + round) % 4][0];
-  shape.kv_heads = kHeads[(seed + round) % 4][1];
-  shape.head_dim = kDims[seed % 5];
-  shape.block_tokens = kBlocks[(seed + round) % 3];
-  shape.groups = {
-      {.codecs = {CodecOf(seed, seed + round), CodecOf(5 * seed + 3 + round, seed / 2)}}};
-  shape.open_blocks = 1 + seed % 3;
-  return shape;
-}
-
-std::string NameOf(const RigShape& shape) {
-  std::string name = std::to_string(shape.heads) + "q" + std::to_string(shape.kv_heads) + "kv" +
-                     std::to_string(shape.head_dim) + "_blocks" +
-                     std::to_string(shape.block_tokens);
-  for (const RigGroup& group : shape.groups) {
-    name += "_" + ashlar::NameOf(group.codecs.key) + "_" + ashlar::NameOf(group.codecs.value);
-  }
-  return name;
-}
-
 std::size_t LengthFor(const RigShape& shape) { return 150 + 40'000 / shape.head_dim; }
 
 // All results of a text that is computed alone in one chunk.
@@ -69,7 +35,7 @@ void AppendTo(std::vector<float>& results, const std::vector<float>& more) {
 class EveryShape : public testing::TestWithParam<std::size_t> {};
 
 TEST_P(EveryShape, ChunksAndThreadsChangeNoBit) {
-  const RigShape shape = ShapeOf(GetParam());
+  const RigShape shape = SampleShape(GetParam());
   const Text text = RandomText(LengthFor(shape), GetParam());
   AttentionRig rig(shape, text.size());
   const std::vector<float> want = Whole(rig, text);
@@ -90,7 +56,7 @@ TEST_P(EveryShape, ChunksAndThreadsChangeNoBit) {
 }
 
 TEST_P(EveryShape, ABatchOfPrefillsAndDecodesChangesNoBit) {
-  const RigShape shape = ShapeOf(GetParam());
+  const RigShape shape = SampleShape(GetParam());
   constexpr std::size_t kSequences = 5;
   AttentionRig rig(shape, 1000);
   Random random(100 + GetParam());
@@ -126,14 +92,16 @@ TEST_P(EveryShape, ABatchOfPrefillsAndDecodesChangesNoBit) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Sample, EveryShape, testing::Range<std::size_t>(0, 2 * kKinds),
-                         [](const auto& param_info) { return NameOf(ShapeOf(param_info.param)); });
+INSTANTIATE_TEST_SUITE_P(Sample, EveryShape, testing::Range<std::size_t>(0, 2 * kSampleRound),
+                         [](const auto& param_info) {
+                           return NameOf(SampleShape(param_info.param));
+                         });
 
 TEST(Attention, LayersInGroupsOfTheirOwnChangeNoBit) {
   RigShape shape;
-  shape.groups = {{.codecs = {CodecOf(4, 1), CodecOf(7, 0)}},
-                  {.codecs = {CodecOf(1, 0), CodecOf(1, 0)}, .window = 100},
-                  {.codecs = {CodecOf(8, 0), CodecOf(2, 0)}, .window = 48, .sinks = 4}};
+  shape.groups = {{.codecs = {SampleCodec(4, 1), SampleCodec(7, 0)}},
+                  {.codecs = {SampleCodec(1, 0), SampleCodec(1, 0)}, .window = 100},
+                  {.codecs = {SampleCodec(8, 0), SampleCodec(2, 0)}, .window = 48, .sinks = 4}};
   const Text text = RandomText(500, 1);
   AttentionRig rig(shape, text.size());
   const std::vector<float> want = Whole(rig, text);
@@ -213,7 +181,7 @@ class SharedPrefix : public testing::TestWithParam<PrefixCase> {};
 
 TEST_P(SharedPrefix, SharedOrPrivateIsTheSameBits) {
   const PrefixCase& c = GetParam();
-  RigShape shape = ShapeOf(c.seed);
+  RigShape shape = SampleShape(c.seed);
   shape.head_dim = std::min(shape.head_dim, 96u);
   AttentionRig rig(shape, 128);
   const Family family = MakeFamily(rig, c.prefixes, c.seed);
@@ -244,7 +212,7 @@ INSTANTIATE_TEST_SUITE_P(
                     PrefixCase{{1023, 1024, 1025, 1040, 1280}, 11}));
 
 TEST(Attention, DecodesBesidePrefillsAreTheSameBits) {
-  RigShape shape = ShapeOf(7);
+  RigShape shape = SampleShape(7);
   AttentionRig rig(shape, 256);
   const Family family = MakeFamily(rig, {1500, 1500, 1500, 600}, 3);
   const Text next = RandomText(200, 98);
@@ -271,7 +239,7 @@ class PlannedBytes : public testing::TestWithParam<std::size_t> {};  // threads
 // Whole segments that are shared are read once; what is left, and what is private, by each.
 TEST_P(PlannedBytes, CountsASharedBlockOnce) {
   RigShape shape;
-  shape.groups = {{.codecs = {CodecOf(4, 1), CodecOf(7, 0)}}};
+  shape.groups = {{.codecs = {SampleCodec(4, 1), SampleCodec(7, 0)}}};
   AttentionRig rig(shape, 128);
   const AttentionRig::How how = {.threads = GetParam(), .what = Do::kPlan};
   for (const std::vector<std::size_t>& prefixes : std::vector<std::vector<std::size_t>>{
@@ -401,7 +369,7 @@ class Refusal : public testing::TestWithParam<std::uint64_t> {};
 
 TEST_P(Refusal, OfOneChunkDoesNotTouchTheOthers) {
   for (const std::size_t seed : {1, 4, 6, 8, 10}) {
-    const RigShape shape = ShapeOf(seed);
+    const RigShape shape = SampleShape(seed);
     AttentionRig rig(shape, 256);
     const Family family = MakeFamily(rig, {600, 600, 600, 40}, seed);
     Text bad = RandomText(70, 1);

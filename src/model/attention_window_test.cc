@@ -147,6 +147,15 @@ TEST(AttentionSpecs, ALatentIsBothKAndV) {
   }
 }
 
+TEST(AttentionSpecsDeathTest, ALatentThatEndsWithinARotatedBlockIsABug) {
+  RigShape shape{.heads = 4, .kv_heads = 1, .head_dim = 192};  // blocks of 64
+  shape.spec = {.latent_dim = 160};
+  shape.groups = {{.codecs = {Plain(KvCodecKind::kQ8), Plain(KvCodecKind::kQ8)}}};
+  AttentionRig(shape, 16).NewSequence();
+  shape.groups = {{.codecs = {Rotated(KvCodecKind::kQ8), Rotated(KvCodecKind::kQ8)}}};
+  EXPECT_DEATH(AttentionRig(shape, 16), "a latent of 160 ends within a rotated block");
+}
+
 // --- Taps ---
 
 struct TapBuffers {

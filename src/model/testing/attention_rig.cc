@@ -54,6 +54,37 @@ Text RandomText(std::size_t tokens, std::uint64_t seed) {
   return text;
 }
 
+KvCodec SampleCodec(std::size_t kind, std::size_t seed) {
+  const KvCodecKind k = AllKvCodecKinds()[kind % kSampleRound];
+  return {.kind = k, .is_rotated = !IsRaw(k) && seed % 2 == 1};
+}
+
+RigShape SampleShape(std::size_t seed) {
+  constexpr std::uint32_t kHeads[][2] = {{3, 3}, {6, 2}, {4, 1}, {9, 3}};
+  constexpr std::uint32_t kDims[] = {64, 80, 96, 128, 256};
+  constexpr std::uint32_t kBlocks[] = {16, 32, 64};
+  const std::size_t round = seed / kSampleRound;
+  RigShape shape;
+  shape.heads = kHeads[(seed + round) % 4][0];
+  shape.kv_heads = kHeads[(seed + round) % 4][1];
+  shape.head_dim = kDims[seed % 5];
+  shape.block_tokens = kBlocks[(seed + round) % 3];
+  shape.groups = {
+      {.codecs = {SampleCodec(seed, seed + round), SampleCodec(5 * seed + 3 + round, seed / 2)}}};
+  shape.open_blocks = 1 + seed % 3;
+  return shape;
+}
+
+std::string NameOf(const RigShape& shape) {
+  std::string name = std::to_string(shape.heads) + "q" + std::to_string(shape.kv_heads) + "kv" +
+                     std::to_string(shape.head_dim) + "_blocks" +
+                     std::to_string(shape.block_tokens);
+  for (const RigGroup& group : shape.groups) {
+    name += "_" + ashlar::NameOf(group.codecs.key) + "_" + ashlar::NameOf(group.codecs.value);
+  }
+  return name;
+}
+
 // Logits of about 2.7 in a head of 64 channels scaled by 1 / 8; values that do not average out to
 // nothing.
 TokenRows RowsOf(const RigShape& shape, std::size_t layer, std::uint64_t token,
@@ -136,7 +167,8 @@ std::vector<std::vector<float>> AttentionRig::Step(std::span<const Part> parts, 
     chunks.push_back({.position = sequence.text.size(),
                       .tokens = parts[p].tokens.size(),
                       .first_row = rows,
-                      .groups = groups[p]});
+                      .groups = groups[p],
+                      .parents = parts[p].parents});
     rows += parts[p].tokens.size();
   }
   last_ = attentions_[how.threads - 1].get();
@@ -149,7 +181,8 @@ std::vector<std::vector<float>> AttentionRig::Step(std::span<const Part> parts, 
     TokenRows all;
     for (std::size_t p = 0; p < parts.size(); ++p) {
       for (std::size_t t = 0; t < parts[p].tokens.size(); ++t) {
-        const TokenRows one = RowsOf(shape_, layer, parts[p].tokens[t], chunks[p].position + t);
+        const TokenRows one = RowsOf(shape_, layer, parts[p].tokens[t],
+                                     chunks[p].position + TreeDepth(parts[p].parents, t));
         all.q.insert(all.q.end(), one.q.begin(), one.q.end());
         all.k.insert(all.k.end(), one.k.begin(), one.k.end());
         all.v.insert(all.v.end(), one.v.begin(), one.v.end());
@@ -168,7 +201,7 @@ std::vector<std::vector<float>> AttentionRig::Step(std::span<const Part> parts, 
     }
   }
   for (std::size_t p = 0; p < parts.size(); ++p) {
-    if (!last_->IsRefused(p)) Append(parts[p]);
+    if (!last_->IsRefused(p) && parts[p].parents.empty()) Append(parts[p]);
   }
   return results;
 }

@@ -12,6 +12,7 @@
 #include <deque>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/aligned_array.h"
@@ -50,6 +51,13 @@ struct RigShape {
   std::size_t width() const { return heads * value_dim(); }  // of a result
 };
 
+// A sample in which every kind is a K's and a V's, beside every head dim, grouping and block size:
+// each kind once in seeds [n * kSampleRound, (n + 1) * kSampleRound), rotated or not.
+inline constexpr std::size_t kSampleRound = 12;
+RigShape SampleShape(std::size_t seed);
+KvCodec SampleCodec(std::size_t kind, std::size_t seed);
+std::string NameOf(const RigShape& shape);
+
 // q [heads, head_dim], k [kv_heads, head_dim], v [kv_heads, head_dim] (nothing in MLA).
 struct TokenRows {
   std::vector<float> q;
@@ -80,6 +88,7 @@ class AttentionRig {
   struct Part {
     Sequence* sequence;
     std::span<const std::uint64_t> tokens;
+    std::span<const std::int32_t> parents = {};  // a tree: not appended to the sequence's text
   };
   enum class Do : std::uint8_t { kPlan, kStore, kAttend };
   struct How {
