@@ -232,6 +232,20 @@ TEST(Attention, DecodesBesidePrefillsAreTheSameBits) {
   }
 }
 
+// No cache has it so, but only the same blocks throughout are the same keys.
+TEST(Attention, ACommonBlockBehindOthersIsNotASharedPrefix) {
+  AttentionRig rig(SampleShape(4), 128);
+  const std::size_t common = kSegmentTokens / rig.shape().block_tokens - 1;
+  std::vector<Sequence> sequences;
+  for (const std::uint64_t seed : {1, 2}) {
+    sequences.push_back(rig.NewSequence());
+    rig.Fill(sequences.back(), RandomText(300, seed), 100);
+    sequences.back().groups[0].blocks[common] = sequences[0].groups[0].blocks[common];
+  }
+  const auto want = DecodeAll(rig, CloneAll(rig, sequences, 0), {.threads = 1});
+  EXPECT_TRUE(DecodeAll(rig, sequences, {.threads = 1}) == want);
+}
+
 // --- What is planned ---
 
 class PlannedBytes : public testing::TestWithParam<std::size_t> {};  // threads
