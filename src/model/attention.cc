@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "model/attention_work.h"
 
 namespace ashlar::model {
 namespace {
@@ -14,47 +15,15 @@ namespace {
 using kernels::kSegmentTokens;
 using kernels::kSpanSegments;
 
-// Query rows of an item that several chunks share.
-constexpr std::size_t kMaxRows = 128;
 // Partial states: 32 MiB hold those of 119,000 rows of 64 channels.
 constexpr std::size_t kPartialFloats = std::size_t{1} << 23;
-constexpr std::size_t kMaxBlocksPerSegment = kSegmentTokens / 16;  // blocks have 16 tokens or more
 
 constexpr std::size_t RoundUp(std::size_t value, std::size_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 constexpr std::uint64_t CeilDiv(std::uint64_t a, std::uint64_t b) { return (a + b - 1) / b; }
 
-KvCodecKind OpenKindOf(KvCodec codec) { return IsRaw(codec) ? codec.kind : kOpenKind; }
-
 }  // namespace
-
-// An item's rows and what the kernels need beside them.
-struct Attention::Work {
-  const Item* item = nullptr;
-  std::uint32_t chunk = 0;  // the first member
-  std::size_t rows = 0;
-  const float* q = nullptr;
-  const std::byte* prepared = nullptr;
-  bool has_own = false;         // the rows' own block may lie in what is run
-  std::uint64_t own_start = 0;  // first position of it
-  RawTiles own = {};
-  std::uint64_t first_position = 0;  // of the first row
-
-  // The worker's memory.
-  float* gathered_q = nullptr;
-  std::byte* gathered_prepared = nullptr;
-  State total = {};
-  State span = {};
-  State part = {};
-  float* logits = nullptr;
-  float* kernel_scratch = nullptr;
-  std::array<std::uint32_t, kMaxRows> visible;
-  std::array<std::uint32_t, kMaxRows> first;
-  std::array<const std::byte*, kMaxBlocksPerSegment> k_tiles;
-  std::array<const std::byte*, kMaxBlocksPerSegment> v_tiles;
-  std::array<const std::byte*, kMaxBlocksPerSegment> next_tiles;
-};
 
 Attention::Attention(const ModelConfig& config, const kv::KvLayout& layout,
                      const kernels::KernelSet& kernels, ThreadPool& pool, std::size_t max_tokens,
@@ -70,12 +39,12 @@ Attention::Attention(const ModelConfig& config, const kv::KvLayout& layout,
       value_dim_(spec.latent_dim > 0 ? spec.latent_dim : config.head_dim),
       block_tokens_(layout.block_tokens()),
       max_tokens_(max_tokens),
-      max_rows_(kMaxRows),
+      max_rows_(kMaxItemRows),
       plans_(layout.groups().size()),
       splits_(layout.groups().size() * max_tokens),
       queries_(kv_heads_ * max_tokens * group_ * head_dim_),
       partials_(kPartialFloats) {
-  ASHLAR_CHECK(group_ <= kMaxRows, "{} query heads share a kv head", group_);
+  ASHLAR_CHECK(group_ <= kMaxItemRows, "{} query heads share a kv head", group_);
   if (spec_.scale == 0.0f) {
     spec_.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_dim_)));
   }
@@ -89,17 +58,9 @@ Attention::Attention(const ModelConfig& config, const kv::KvLayout& layout,
     }
   }
   for (const kv::LaneGroup& group : layout.groups()) {
-    const kv::LaneGroupSpec& lanes = group.spec();
-    ASHLAR_CHECK(
-        lanes.key_dim == head_dim_ && lanes.value_dim == (spec.latent_dim > 0 ? 0 : value_dim_),
-        "lane group '{}' was made for another model", group.name());
-    ASHLAR_CHECK(lanes.sinks == 0 || lanes.window >= block_tokens_,
-                 "lane group '{}': a window of {} beside sinks", group.name(), lanes.window);
-    ASHLAR_CHECK(spec.latent_dim == 0 || (lanes.key_codec.kind != KvCodecKind::kKc4 &&
-                                          lanes.key_codec.kind != KvCodecKind::kKc2),
-                 "lane group '{}': a latent in {}", group.name(), NameOf(lanes.key_codec));
-    prepared_stride_ =
-        std::max(prepared_stride_, kernels::PreparedBytes(lanes.key_codec.kind, 1, head_dim_));
+    CheckLanes(group);
+    prepared_stride_ = std::max(prepared_stride_,
+                                kernels::PreparedBytes(group.spec().key_codec.kind, 1, head_dim_));
     kept_tile_bytes_ =
         std::max(kept_tile_bytes_, group.open_key_tile_bytes() + group.open_value_tile_bytes());
   }
@@ -107,9 +68,10 @@ Attention::Attention(const ModelConfig& config, const kv::KvLayout& layout,
   // A chunk of two tokens may touch two blocks; more than half as many blocks as tokens never lie
   // outside the open ones.
   kept_ = AlignedArray<std::byte>((max_tokens / 2 + 1) * kv_heads_ * kept_tile_bytes_);
-  scratch_floats_ = RoundUp(kMaxRows * head_dim_, 16) +
-                    RoundUp(kMaxRows * prepared_stride_ / sizeof(float), 16) +
-                    3 * RoundUp(StateFloats(kMaxRows), 16) + kMaxRows * kSegmentTokens +
+  PlaceTreeTiles();
+  scratch_floats_ = RoundUp(kMaxItemRows * head_dim_, 16) +
+                    RoundUp(kMaxItemRows * prepared_stride_ / sizeof(float), 16) +
+                    3 * RoundUp(StateFloats(kMaxItemRows), 16) + kMaxItemRows * kSegmentTokens +
                     RoundUp(kernels::kAttendScratchFloats, 16);
   scratch_ = AlignedArray<float>(scratch_floats_ * pool.threads());
   row_chunk_.reserve(max_tokens);
@@ -127,8 +89,24 @@ Attention::Attention(const ModelConfig& config, const kv::KvLayout& layout,
   }
 }
 
+void Attention::CheckLanes(const kv::LaneGroup& group) const {
+  const kv::LaneGroupSpec& lanes = group.spec();
+  ASHLAR_CHECK(
+      lanes.key_dim == head_dim_ && lanes.value_dim == (spec_.latent_dim > 0 ? 0 : value_dim_),
+      "lane group '{}' was made for another model", group.name());
+  ASHLAR_CHECK(lanes.sinks == 0 || lanes.window >= block_tokens_,
+               "lane group '{}': a window of {} beside sinks", group.name(), lanes.window);
+  ASHLAR_CHECK(spec_.latent_dim == 0 || (lanes.key_codec.kind != KvCodecKind::kKc4 &&
+                                         lanes.key_codec.kind != KvCodecKind::kKc2),
+               "lane group '{}': a latent in {}", group.name(), NameOf(lanes.key_codec));
+  ASHLAR_CHECK(spec_.latent_dim == 0 || !lanes.key_codec.is_rotated ||
+                   spec_.latent_dim % kernels::HadamardSize(head_dim_) == 0,
+               "lane group '{}': a latent of {} ends within a rotated block", group.name(),
+               spec_.latent_dim);
+}
+
 std::uint64_t Attention::workspace_bytes() const {
-  return queries_.bytes() + prepared_.bytes() + kept_.bytes() + scratch_.bytes() +
+  return queries_.bytes() + prepared_.bytes() + kept_.bytes() + paths_.bytes() + scratch_.bytes() +
          partials_.bytes();
 }
 
@@ -157,14 +135,15 @@ void Attention::RunItem(const Item& item, std::size_t worker, float* out) {
     base += RoundUp(floats, 16);
     return taken;
   };
-  work.gathered_q = take(kMaxRows * head_dim_);
+  work.gathered_q = take(kMaxItemRows * head_dim_);
   work.gathered_prepared =
-      reinterpret_cast<std::byte*>(take(kMaxRows * prepared_stride_ / sizeof(float)));
-  work.total = StateAt(take(StateFloats(kMaxRows)), kMaxRows);
-  work.span = StateAt(take(StateFloats(kMaxRows)), kMaxRows);
-  work.part = StateAt(take(StateFloats(kMaxRows)), kMaxRows);
-  work.logits = take(kMaxRows * kSegmentTokens);
+      reinterpret_cast<std::byte*>(take(kMaxItemRows * prepared_stride_ / sizeof(float)));
+  work.total = StateAt(take(StateFloats(kMaxItemRows)), kMaxItemRows);
+  work.span = StateAt(take(StateFloats(kMaxItemRows)), kMaxItemRows);
+  work.part = StateAt(take(StateFloats(kMaxItemRows)), kMaxItemRows);
+  work.logits = take(kMaxItemRows * kSegmentTokens);
   work.kernel_scratch = take(kernels::kAttendScratchFloats);
+  work.path_memory = paths_.data() + worker * path_bytes_;
   LoadRows(item, work);
   if (item.begin == kAllSegments) return RunTile(work, out);
 
@@ -185,7 +164,7 @@ void Attention::LoadRows(const Item& item, Work& work) {
       kernels::PreparedBytes(lane_group().spec().key_codec.kind, 1, head_dim_);
   work.chunk = members[0];
   const AttentionChunk& chunk = chunks_[work.chunk];
-  work.first_position = chunk.position + item.first;
+  work.first_position = TextPosition(chunk, item.first);
   work.own_start = work.first_position / block_tokens_ * block_tokens_;
   if (item.members == 1) {
     work.rows = item.count * group_;
@@ -193,7 +172,11 @@ void Attention::LoadRows(const Item& item, Work& work) {
     work.q = queries_.data() + first * head_dim_;
     work.prepared = prepared_.data() + first * stride;
     work.has_own = true;
-    work.own = RawTilesOf(layer_, work.chunk, work.own_start / block_tokens_, item.kv_head);
+    if (chunk.parents.empty()) {
+      work.own = RawTilesOf(layer_, work.chunk, work.own_start / block_tokens_, item.kv_head);
+    } else {
+      LoadPath(work);
+    }
     for (std::size_t r = 0; r < work.rows; ++r) {
       work.visible[r] =
           static_cast<std::uint32_t>(work.first_position - work.own_start + r / group_ + 1);
@@ -294,6 +277,11 @@ void Attention::RunKernel(Work& work, kernels::AttendArgs& args, std::uint64_t s
   const std::span<std::byte* const> blocks = chunks_[work.chunk].groups[place.group].blocks;
   const std::size_t first_block = segment * kSegmentTokens / block_tokens_;
   for (std::size_t b = args.begin / block_tokens_; b * block_tokens_ < args.sealed; ++b) {
+    if (first_block + b >= work.path_first) {
+      work.k_tiles[b] = work.path[first_block + b - work.path_first].k;
+      work.v_tiles[b] = work.path[first_block + b - work.path_first].v;
+      continue;
+    }
     work.k_tiles[b] = blocks[first_block + b] + place.key_offset;
     work.v_tiles[b] = blocks[first_block + b] + place.value_offset;
   }
@@ -350,7 +338,8 @@ std::size_t Attention::FirstTilesOf(const Item& item, std::uint64_t segment,
   const kv::LanePlace& place = PlaceOf(layer_, item.kv_head);
   const std::span<std::byte* const> blocks = chunk.groups[place.group].blocks;
   const std::uint64_t start = segment * kSegmentTokens / block_tokens_;
-  const std::uint64_t sealed = (chunk.position + item.first) / block_tokens_;
+  const std::size_t written = chunk.parents.empty() ? item.first : 0;
+  const std::uint64_t sealed = (chunk.position + written) / block_tokens_;
   std::size_t count = 0;
   for (std::uint64_t b = start; b < sealed && count < kSegmentTokens / block_tokens_; ++b) {
     if (blocks[b] != nullptr) tiles[count++] = blocks[b] + place.key_offset;
@@ -418,8 +407,10 @@ void Attention::Finish(std::uint32_t chunk, std::size_t token, std::uint32_t kv_
   const kv::LaneGroupSpec& lanes = lane_group().spec();
   const bool is_rotated =
       spec_.latent_dim > 0 ? lanes.key_codec.is_rotated : lanes.value_codec.is_rotated;
-  for (std::size_t g = 0; is_rotated && g < group_; ++g) {
-    kernels_.hadamard(to + g * value_dim_, value_dim_);
+  // A latent lies in the rotated blocks of K.
+  const std::size_t block = spec_.latent_dim > 0 ? kernels::HadamardSize(head_dim_) : value_dim_;
+  for (std::size_t c = 0; is_rotated && c < group_ * value_dim_; c += block) {
+    kernels_.hadamard(to + c, block);
   }
   if (tap_ == nullptr || tap_->lse == nullptr || tap_->chunk != chunk) return;
   const std::size_t tokens = chunks_[chunk].tokens;

@@ -42,7 +42,18 @@ struct AttentionChunk {
   std::size_t tokens = 0;
   std::size_t first_row = 0;            // of its first token in q, k, v and out
   std::span<const GroupBlocks> groups;  // blocks cover position + tokens
+  // Empty: the tokens follow each other. Or a tree, for speculative verification: token i goes on
+  // from token parents[i] < i, or from the text before the chunk for -1. Token i is stored in slot
+  // position + i, its place in its text is position + TreeDepth, and its result is the one it has
+  // in a plain sequence along its path, bit by bit. Nothing is sealed: the caller truncates to
+  // `position` and stores again what is accepted. At most kMaxTreeTokens; no group with a window;
+  // in encoded groups as many open blocks as the slots touch.
+  std::span<const std::int32_t> parents = {};
 };
+inline constexpr std::size_t kMaxTreeTokens = 64;
+
+// Tokens before `token` on its path within the chunk; `token` itself without a tree. O(depth).
+std::size_t TreeDepth(std::span<const std::int32_t> parents, std::size_t token);
 
 // What differs from plain scaled dot products.
 struct AttentionSpec {
@@ -92,9 +103,13 @@ class Attention {
   const kv::LanePlace& PlaceOf(std::size_t layer, std::size_t kv_head) const {
     return places_[layer * kv_heads_ + kv_head];
   }
-  // Bytes of K and V in sealed blocks that Run reads in a layer of this group, as planned; what
-  // items share is counted once.
+  // Bytes of K and V in sealed blocks that Run reads in a layer of this group, as planned: those of
+  // every item once. So a shared block is counted once for single tokens that share its whole span,
+  // and once for all others that share its whole segment; and again for each tile of a prefill.
   std::uint64_t planned_bytes(std::size_t group) const { return plans_[group].bytes; }
+
+  // Into how many items a layer of this group was cut.
+  std::size_t planned_items(std::size_t group) const { return plans_[group].items.size(); }
 
   // Bytes of scratch this object owns.
   std::uint64_t workspace_bytes() const;
@@ -158,7 +173,21 @@ class Attention {
     return chunk.position / block_tokens_ * block_tokens_;
   }
   std::uint64_t FirstSegment(std::uint32_t group, std::uint64_t position) const;
+  std::uint64_t BlocksRead(std::uint32_t group, std::uint64_t position) const;
   std::uint64_t TileBytes(std::uint32_t group) const;
+
+  // --- attention_tree.cc
+  void PlaceTreeTiles();
+  void CheckTree(const AttentionChunk& chunk) const;
+  void LoadPath(Work& work) const;
+  void CopyPathRows(const Work& work, std::span<const std::uint32_t> path) const;
+  void SealPath(Work& work, std::size_t blocks) const;
+  // Of block j of a path, in the worker's memory: raw tiles, and those it is seen as when sealed.
+  struct PathTiles;
+  PathTiles PathTilesOf(const Work& work, std::size_t j) const;
+  static std::uint64_t TextPosition(const AttentionChunk& chunk, std::size_t token) {
+    return chunk.position + TreeDepth(chunk.parents, token);
+  }
 
   // --- attention_store.cc
   // The raw tiles of a block's lane while the step runs.
@@ -169,6 +198,7 @@ class Attention {
   RawTiles RawTilesOf(std::size_t layer, std::uint32_t chunk, std::uint64_t number,
                       std::size_t kv_head) const;
   void PlaceKeptTiles();
+  std::uint64_t FullBlocks(const AttentionChunk& chunk) const;
   void KeepOpenRows(std::size_t layer);
   void StoreRow(std::size_t layer, std::size_t row, float* q, float* k, float* v);
   void SealBlock(std::size_t layer, std::uint32_t chunk, std::uint64_t number,
@@ -177,6 +207,7 @@ class Attention {
   void ForEachRow(FunctionRef<void(std::size_t row)> body);
 
   // --- attention.cc
+  void CheckLanes(const kv::LaneGroup& group) const;
   void RunItem(const Item& item, std::size_t worker, float* out);
   void LoadRows(const Item& item, Work& work);
   void RunTile(Work& work, float* out);
@@ -240,6 +271,9 @@ class Attention {
   AlignedArray<std::byte> prepared_;  // the same rows as integers
   std::size_t kept_tile_bytes_ = 0;   // of one block and head
   AlignedArray<std::byte> kept_;      // raw tiles of one layer that lie in no open block
+  std::size_t path_block_bytes_ = 0;  // raw and sealed tiles of one block and head
+  std::size_t path_bytes_ = 0;        // per worker
+  AlignedArray<std::byte> paths_;     // blocks along a tree token's path
   std::size_t scratch_floats_ = 0;    // per worker
   AlignedArray<float> scratch_;
   AlignedArray<float> partials_;  // states of split chunks

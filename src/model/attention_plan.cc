@@ -27,6 +27,7 @@ void Attention::Plan(std::span<const AttentionChunk> chunks) {
   for (std::uint32_t c = 0; c < chunks.size(); ++c) {
     ASHLAR_CHECK(chunks[c].groups.size() == layout_.groups().size(), "{} lane groups, not {}",
                  chunks[c].groups.size(), layout_.groups().size());
+    if (!chunks[c].parents.empty()) CheckTree(chunks[c]);
     ASHLAR_CHECK(chunks[c].first_row == row_chunk_.size(), "rows of a step are consecutive");
     row_chunk_.insert(row_chunk_.end(), chunks[c].tokens, c);
   }
@@ -59,11 +60,12 @@ void Attention::PlanGroup(std::uint32_t group) {
                          plan.items.size() / (kBatchesPerThread * pool_.threads()), 1, kv_heads_);
 }
 
-// Tokens of one block each, at most kTileRows rows.
+// Tokens of one block each, at most kTileRows rows; those of a tree one by one.
 void Attention::PlanTiles(std::uint32_t group, std::uint32_t chunk) {
   GroupPlan& plan = plans_[group];
   const AttentionChunk& c = chunks_[chunk];
-  const std::size_t most = std::max<std::size_t>(1, kTileRows / group_);
+  const bool is_tree = !c.parents.empty();
+  const std::size_t most = is_tree ? 1 : std::max<std::size_t>(1, kTileRows / group_);
   const auto member = static_cast<std::uint32_t>(plan.members.size());
   plan.members.push_back(chunk);
   for (std::uint32_t head = 0; head < kv_heads_; ++head) {
@@ -76,9 +78,7 @@ void Attention::PlanTiles(std::uint32_t group, std::uint32_t chunk) {
                             .members = 1,
                             .first = static_cast<std::uint32_t>(first),
                             .count = static_cast<std::uint32_t>(count)});
-      const std::uint64_t sealed = position / block_tokens_;
-      const std::uint64_t read = FirstSegment(group, position) * kSegmentTokens / block_tokens_;
-      plan.bytes += (sealed - std::min(read, sealed)) * TileBytes(group);
+      plan.bytes += BlocksRead(group, is_tree ? c.position : position) * TileBytes(group);
       first += count;
     }
   }
@@ -104,9 +104,10 @@ void Attention::SplitChunks(std::uint32_t group, bool splits_all) {
   if (lanes.spec().sinks > 0) return;
   sharers_.clear();
   for (std::uint32_t c = 0; c < chunks_.size(); ++c) {
-    if (chunks_[c].tokens != 1) continue;
+    if (chunks_[c].tokens != 1 || !chunks_[c].parents.empty()) continue;
     const bool has_segment = !lanes.has_window() && SealedTokens(chunks_[c]) >= kSegmentTokens;
-    sharers_.emplace_back(has_segment ? chunks_[c].groups[group].blocks[0] : nullptr, c);
+    const std::size_t last = kSegmentTokens / block_tokens_ - 1;
+    sharers_.emplace_back(has_segment ? chunks_[c].groups[group].blocks[last] : nullptr, c);
   }
   std::ranges::sort(sharers_);
   const std::size_t room = partials_.size() / (StateFloats(group_) * kv_heads_);
@@ -125,7 +126,9 @@ void Attention::SplitChunks(std::uint32_t group, bool splits_all) {
 
 // Of the split chunks: those that have the whole span sealed in the same blocks are one item. Of
 // the others, those that have segments of it in common are items segment by segment (a partial
-// state is a run from the span's first segment on, or one segment), and the rest alone.
+// state is a run from the span's first segment on, or one segment), and the rest alone. Sorted by
+// the last block of what may be shared: who has that in common has all before it in common, but
+// not the other way round.
 void Attention::PlanSpan(std::uint32_t group, std::uint64_t span) {
   const std::uint64_t begin = span * kSpanSegments;
   const std::uint64_t end = begin + kSpanSegments;
@@ -138,7 +141,7 @@ void Attention::PlanSpan(std::uint32_t group, std::uint64_t span) {
     for (const std::uint32_t c : chunks) {
       if (splits_[group * max_tokens_ + c].segments <= first) continue;
       const bool is_sealed = may_share && SealedTokens(chunks_[c]) >= last * kSegmentTokens;
-      const std::size_t block = first * kSegmentTokens / block_tokens_;
+      const std::size_t block = last * kSegmentTokens / block_tokens_ - 1;
       sharers_.emplace_back(is_sealed ? chunks_[c].groups[group].blocks[block] : nullptr, c);
     }
     std::ranges::sort(sharers_);
@@ -168,7 +171,7 @@ void Attention::PlanSpan(std::uint32_t group, std::uint64_t span) {
   }
 }
 
-// Items of the chunks, sorted by their first block, that have the same blocks for segments [begin,
+// Items of the chunks, sorted by their last block, that have the same blocks for segments [begin,
 // end). The others become items of one, or go to `rest`.
 void Attention::PlanRange(std::uint32_t group, Sharers chunks, std::uint64_t begin,
                           std::uint64_t end, bool takes_single, std::vector<std::uint32_t>& rest) {
@@ -207,7 +210,10 @@ void Attention::AddSpanItems(std::uint32_t group, Sharers members, std::uint64_t
     plan.pieces[splits_[group * max_tokens_ + c].first_piece + begin] = 1;
     sealed = std::min(sealed, SealedTokens(chunks_[c]));
   }
-  const std::uint64_t start = begin * kSegmentTokens;
+  const std::uint64_t position = chunks_[plan.members[member]].position;
+  const std::uint64_t start = std::max(begin * kSegmentTokens / block_tokens_,
+                                       layout_.group(group).FirstLiveBlock(position));
+  const std::uint64_t blocks = sealed / block_tokens_ - std::min(start, sealed / block_tokens_);
   for (std::uint32_t head = 0; head < kv_heads_; ++head) {
     plan.items.push_back({.kv_head = head,
                           .member = member,
@@ -216,7 +222,7 @@ void Attention::AddSpanItems(std::uint32_t group, Sharers members, std::uint64_t
                           .count = 1,
                           .begin = begin,
                           .end = end});
-    plan.bytes += (sealed - std::min(start, sealed)) / block_tokens_ * TileBytes(group);
+    plan.bytes += blocks * TileBytes(group);
   }
 }
 
@@ -224,6 +230,13 @@ void Attention::AddSpanItems(std::uint32_t group, Sharers members, std::uint64_t
 std::uint64_t Attention::FirstSegment(std::uint32_t group, std::uint64_t position) const {
   const kv::LaneGroup& lanes = layout_.group(group);
   return lanes.FirstLiveBlock(position) * block_tokens_ / kSegmentTokens;
+}
+
+// Sealed blocks that a query at `position` reads: those of its window, and of the sinks.
+std::uint64_t Attention::BlocksRead(std::uint32_t group, std::uint64_t position) const {
+  const kv::LaneGroup& lanes = layout_.group(group);
+  const std::uint64_t first = lanes.FirstLiveBlock(position);
+  return position / block_tokens_ - first + std::min(first, lanes.sink_blocks());
 }
 
 // K and V of one block and head.

@@ -5,15 +5,13 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "model/attention.h"
+#include "model/attention_work.h"
 
 namespace ashlar::model {
 namespace {
 
 // Below this many rows a parallel region costs more than it saves.
 constexpr std::size_t kSerialRows = 4;
-
-KvCodecKind OpenKindOf(KvCodec codec) { return IsRaw(codec) ? codec.kind : kOpenKind; }
 
 }  // namespace
 
@@ -78,6 +76,12 @@ void Attention::KeepOpenRows(std::size_t layer) {
   }
 }
 
+// That become text: a tree's do not.
+std::uint64_t Attention::FullBlocks(const AttentionChunk& chunk) const {
+  if (!chunk.parents.empty()) return 0;
+  return (chunk.position + chunk.tokens) / block_tokens_ - chunk.position / block_tokens_;
+}
+
 void Attention::Store(std::size_t layer, float* q, float* k, float* v) {
   layer_ = layer;
   KeepOpenRows(layer);
@@ -86,14 +90,14 @@ void Attention::Store(std::size_t layer, float* q, float* k, float* v) {
   // Full blocks, one item for each and kv head.
   std::size_t full = 0;
   for (const AttentionChunk& chunk : chunks_) {
-    full += (chunk.position + chunk.tokens) / block_tokens_ - chunk.position / block_tokens_;
+    full += FullBlocks(chunk);
   }
   if (full == 0) return;
   pool_.ParallelFor(full * kv_heads_, [&](std::size_t item, std::size_t) {
     std::size_t rest = item / kv_heads_;
     for (std::uint32_t c = 0; c < chunks_.size(); ++c) {
       const std::uint64_t first = chunks_[c].position / block_tokens_;
-      const std::uint64_t count = (chunks_[c].position + chunks_[c].tokens) / block_tokens_ - first;
+      const std::uint64_t count = FullBlocks(chunks_[c]);
       if (rest < count) return SealBlock(layer, c, first + rest, item % kv_heads_);
       rest -= count;
     }

@@ -80,7 +80,8 @@ void ForwardPass::GatherChunks(std::span<const Chunk> chunks) {
     chunks_.push_back({.position = chunk.position,
                        .tokens = chunk.tokens.size(),
                        .first_row = row_chunk_.size(),
-                       .groups = chunk.groups});
+                       .groups = chunk.groups,
+                       .parents = chunk.parents});
     row_chunk_.insert(row_chunk_.end(), chunk.tokens.size(),
                       static_cast<std::uint32_t>(chunks_.size() - 1));
   }
@@ -93,8 +94,9 @@ void ForwardPass::GatherChunks(std::span<const Chunk> chunks) {
     const TokenId id = chunks[index].tokens[token];
     ASHLAR_CHECK(id >= 0 && static_cast<std::uint32_t>(id) < config_.vocab, "token {}", id);
     model_.weights().Embed(id, residual_.data() + row * config_.hidden);
-    model_.rope().Angles(chunks_[index].position + token, cosine_.data() + row * pairs,
-                         sine_.data() + row * pairs);
+    const std::uint64_t position =
+        chunks_[index].position + TreeDepth(chunks_[index].parents, token);
+    model_.rope().Angles(position, cosine_.data() + row * pairs, sine_.data() + row * pairs);
   });
 }
 

@@ -32,6 +32,9 @@ struct Chunk {
   std::uint64_t position = 0;       // of tokens[0]; the sequence's earlier tokens are in its blocks
   std::span<const GroupBlocks> groups;  // by lane group; they cover position + tokens
   LogitRows logits = LogitRows::kLast;
+  // A tree of tokens, as AttentionChunk has it; empty: they follow each other. Each one's logits
+  // are those that follow its path.
+  std::span<const std::int32_t> parents = {};
 };
 
 class ForwardPass {

@@ -95,6 +95,38 @@ class Machine {
     }
   }
 
+  // A tree of tokens after a text: their logits, which nothing is committed of.
+  std::vector<Logits> RunTree(std::span<const TokenId> text, std::span<const TokenId> tokens,
+                              std::span<const std::int32_t> parents) {
+    const kv::Scope scope;
+    const kv::ScopeDigest digest = kv::DigestOf(scope);
+    kv::Sequence sequence = *cache_
+                                 ->Admit({.scope = scope, .digest = digest, .tokens = text},
+                                         {.max_tokens = text.size() + tokens.size(),
+                                          .chunk = text.size() + tokens.size(),
+                                          .max_rollback = tokens.size(),
+                                          .reuse = kv::Reuse::kOff})
+                                 .sequence;
+    std::vector<std::vector<Logits>> out(1);
+    const Part part = {&sequence, text};
+    Step({&part, 1}, out);
+    std::vector<Logits> logits;
+    EXPECT_TRUE(sequence.Prepare(tokens.size()));
+    std::vector<GroupBlocks> blocks;
+    for (std::uint32_t g = 0; g < cache_->layout().groups().size(); ++g) {
+      blocks.push_back({sequence.addresses(g), sequence.OpenRing(g)});
+    }
+    const Chunk chunk = {.tokens = tokens,
+                         .position = sequence.size(),
+                         .groups = blocks,
+                         .logits = LogitRows::kAll,
+                         .parents = parents};
+    forward_.Run({&chunk, 1}, [&](std::size_t, std::size_t, std::span<const float> row) {
+      logits.emplace_back(row.begin(), row.end());
+    });
+    return logits;
+  }
+
   // The logits of all tokens of one sequence, computed alone, `chunk` tokens a step.
   std::vector<Logits> RunAlone(std::span<const TokenId> tokens, std::size_t chunk) {
     kv::Sequence sequence = NewSequence(tokens);
@@ -205,6 +237,33 @@ TEST_P(EveryCodec, LongSequencesAreTheSameInChunksOnThreadsAndInBatches) {
   for (std::size_t i = 0; i < kBatch; ++i) {
     EXPECT_EQ(results[i],
               Machine(fixture.model(), base).RunAlone(sequences[i], sequences[i].size()));
+  }
+}
+
+// Speculative verification: the logits after each token of a tree are those of a plain text along
+// its path, also where the path fills a block.
+TEST_P(EveryCodec, LogitsOfATreeAreThoseOfThePathToEachToken) {
+  const Fixture fixture(TinyModelOptions{});
+  constexpr std::size_t kTokens = 40;
+  std::mt19937 random(23);
+  std::vector<std::int32_t> parents;
+  for (std::int32_t i = 0; i < static_cast<std::int32_t>(kTokens); ++i) {
+    parents.push_back(random() % 4 > 0 ? i - 1 : static_cast<std::int32_t>(random() % (i + 1)) - 1);
+  }
+  const std::vector<TokenId> tree = RandomTokens(kTokens, 8);
+  for (const std::size_t length : {32, 43}) {
+    const std::vector<TokenId> text = RandomTokens(length, 7);
+    Machine machine(fixture.model(), {.threads = 2, .codec = GetParam()});
+    const std::vector<Logits> got = machine.RunTree(text, tree, parents);
+    ASSERT_EQ(got.size(), kTokens);
+    for (std::size_t i = 0; i < kTokens; i += 1 + i / 8) {
+      std::vector<TokenId> path;
+      for (auto at = static_cast<std::int32_t>(i); at >= 0; at = parents[at]) {
+        path.insert(path.begin(), tree[at]);
+      }
+      path.insert(path.begin(), text.begin(), text.end());
+      ASSERT_EQ(got[i], machine.RunAlone(path, path.size()).back()) << length << " " << i;
+    }
   }
 }
 
