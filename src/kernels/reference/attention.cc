@@ -1,11 +1,10 @@
-#include "kernels/attention.h"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
 
+#include "kernels/attention.h"
 #include "kernels/kernel_set.h"
 #include "kernels/prepared_query.h"
 #include "kernels/reference/kernels.h"

@@ -1,5 +1,3 @@
-#include "kernels/codec.h"
-
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -7,6 +5,7 @@
 #include <limits>
 
 #include "base/check.h"
+#include "kernels/codec.h"
 #include "kernels/reference/kernels.h"
 #include "kernels/reference/raw_tile.h"
 #include "kernels/tile_layout.h"

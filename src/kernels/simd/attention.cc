@@ -9,7 +9,8 @@
 #include "kernels/simd/kernels-inl.h"
 #include "kernels/simd/latent_tiles-inl.h"
 #include "kernels/simd/raw_tiles-inl.h"
-#include "kernels/simd/unit_tiles-inl.h"
+#include "kernels/simd/unit_scores-inl.h"
+#include "kernels/simd/unit_values-inl.h"
 #include "kernels/simd/vectors-inl.h"
 
 #if ASHLAR_SIMD_TARGET

@@ -8,9 +8,10 @@
 
 #include "hwy/foreach_target.h"
 #include "kernels/reference/kernels.h"
+#include "kernels/simd/digits-inl.h"
 #include "kernels/simd/kernels-inl.h"
 #include "kernels/simd/raw_tiles-inl.h"
-#include "kernels/simd/unit_tiles-inl.h"
+#include "kernels/simd/unit_codes-inl.h"
 #include "kernels/simd/vectors-inl.h"
 
 #if ASHLAR_SIMD_TARGET

@@ -1,7 +1,7 @@
 // Weighted values where V is the first channels of K (MLA): lanes are tokens, so each channel is a
 // reduction across lanes, by the fixed tree.
 #include "kernels/simd/raw_tiles-inl.h"
-#include "kernels/simd/unit_tiles-inl.h"
+#include "kernels/simd/unit_codes-inl.h"
 #include "kernels/simd/vectors-inl.h"
 
 #if defined(ASHLAR_KERNELS_SIMD_LATENT_TILES_INL_H_) == defined(HWY_TARGET_TOGGLE)

@@ -135,6 +135,28 @@ struct RowStates {
   std::vector<float> logits;
 };
 
+// What each row sees of a segment that begins at `start`.
+struct Views {
+  std::vector<std::uint32_t> visible;
+  std::vector<std::uint32_t> first;
+  std::size_t begin = kSegmentTokens;
+};
+inline Views ViewsOf(const LaneSpec& spec, const Rows& rows, std::size_t start,
+                     std::size_t own_start, std::size_t sealed) {
+  Views views;
+  for (const std::uint32_t position : rows.positions) {
+    views.visible.push_back(static_cast<std::uint32_t>(position + 1 - own_start));
+    const std::size_t sees_from =
+        rows.window == 0 || position < rows.window ? 0 : position + 1 - rows.window;
+    views.first.push_back(static_cast<std::uint32_t>(
+        sees_from < start ? 0 : std::min(sees_from - start, kSegmentTokens)));
+    const std::size_t first_block = views.first.back() / spec.block_tokens;
+    views.begin = std::min(views.begin, first_block * spec.block_tokens);
+  }
+  views.begin = std::min(views.begin, sealed);
+  return views;
+}
+
 inline RowStates AttendSegment(const KernelSet& kernels, const Lane& lane, std::size_t segment,
                                const Rows& rows) {
   const LaneSpec& spec = lane.spec();
@@ -155,18 +177,7 @@ inline RowStates AttendSegment(const KernelSet& kernels, const Lane& lane, std::
     k.push_back(lane.sealed_k()[(start + t) / spec.block_tokens].data());
     v.push_back(lane.sealed_v()[(start + t) / spec.block_tokens].data());
   }
-  std::vector<std::uint32_t> visible;
-  std::vector<std::uint32_t> first;
-  std::size_t begin = kSegmentTokens;
-  for (const std::uint32_t position : rows.positions) {
-    visible.push_back(static_cast<std::uint32_t>(position + 1 - own_start));
-    const std::size_t sees_from =
-        rows.window == 0 || position < rows.window ? 0 : position + 1 - rows.window;
-    first.push_back(static_cast<std::uint32_t>(
-        sees_from < start ? 0 : std::min(sees_from - start, kSegmentTokens)));
-    begin = std::min<std::size_t>(begin, first.back() / spec.block_tokens * spec.block_tokens);
-  }
-  begin = std::min(begin, sealed);
+  const Views views = ViewsOf(spec, rows, start, own_start, sealed);
   AlignedFloats prepared(PreparedBytes(spec.key_kind, count, spec.head_dim) / sizeof(float) + 1);
   auto* const prepared_bytes = reinterpret_cast<std::byte*>(prepared.data());
   kernels.prepare({.key_kind = spec.key_kind,
@@ -190,11 +201,11 @@ inline RowStates AttendSegment(const KernelSet& kernels, const Lane& lane, std::
                   .k_tiles = k.data(),
                   .v_tiles = v.data(),
                   .sealed = sealed,
-                  .begin = begin,
+                  .begin = views.begin,
                   .own_k = own_k,
                   .own_v = own_v,
-                  .own_visible = visible.data(),
-                  .first = rows.window == 0 ? nullptr : first.data(),
+                  .own_visible = views.visible.data(),
+                  .first = rows.window == 0 ? nullptr : views.first.data(),
                   .limit = std::min<std::size_t>(rows.limit, kSegmentTokens),
                   .softcap = rows.softcap,
                   .q = rows.q.data(),
