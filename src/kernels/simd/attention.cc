@@ -6,24 +6,16 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/simd/attention.cc"
 #include "hwy/foreach_target.h"
+#include "kernels/prepared_query.h"
 #include "kernels/simd/kernels-inl.h"
-#include "kernels/simd/latent_tiles-inl.h"
-#include "kernels/simd/raw_tiles-inl.h"
-#include "kernels/simd/unit_scores-inl.h"
-#include "kernels/simd/unit_values-inl.h"
+#include "kernels/simd/tiles-inl.h"
 #include "kernels/simd/vectors-inl.h"
+#include "kernels/tile_layout.h"
 
 #if ASHLAR_SIMD_TARGET
 HWY_BEFORE_NAMESPACE();
 namespace ashlar::kernels::HWY_NAMESPACE {
 namespace {
-
-// Sanitizers take minutes to compile what fewer rows show as well.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr std::size_t kTileRows = 2;
-#else
-constexpr std::size_t kTileRows = kAttendTileRows;
-#endif
 
 // The parts of kAttendScratchFloats.
 struct Scratch {
@@ -34,76 +26,17 @@ struct Scratch {
 
   explicit Scratch(float* base)
       : logits(base),
-        digits(reinterpret_cast<std::int8_t*>(logits + kTileRows * kSegmentTokens)),
-        scales(logits + kTileRows * (kSegmentTokens + 2 * kSegmentTokens / 4)),
+        digits(reinterpret_cast<std::int8_t*>(logits + kAttendTileRows * kSegmentTokens)),
+        scales(logits + kAttendTileRows * (kSegmentTokens + 2 * kSegmentTokens / 4)),
         channels(scales + 2 * kSegmentTokens) {}
 };
 
-// --- Scores ---
-
-// How often scores and values ask for memory, at least.
-template <std::size_t kRows>
-std::size_t ScoreAsks(const AttendArgs& args) {
-  const std::size_t tokens = args.sealed - args.begin;
-  if (!InUnits(args.key_kind)) return ScoreCalls<kRows>(tokens, args.head_dim);
-  // By the number of digits, all that their calls depend on.
-  return QueryDigits(args.key_kind) == 2
-             ? ScoreUnitCalls<KvCodecKind::kQ8, kRows>(tokens, args.head_dim)
-             : ScoreUnitCalls<KvCodecKind::kQ4, kRows>(tokens, args.head_dim);
-}
-template <std::size_t kRows>
-std::size_t ValueAsks(const AttendArgs& args) {
-  const std::size_t tokens = args.sealed - args.begin;
-  if (!InUnits(args.value_kind)) return AccumulateCalls<kRows>(tokens, args.value_dim);
-  return tokens / kUnitTokens * ChannelUnits(args.value_dim) * 4 *
-         (HWY_TARGET == HWY_AVX2 ? 2 * kVectorsPer16 : kVectorsPer16);
-}
 // Of a segment's work, in eighths: scores. Weights cost integers of their own where V has units.
 constexpr std::size_t ScoreShare(KvCodecKind value_kind) { return InUnits(value_kind) ? 3 : 4; }
 
-template <std::size_t kRows>
-void ScoreKind(KvCodecKind kind, const ScoreRowsArgs& rows, const std::byte* prepared,
-               const Scratch& scratch, ReadAhead& ahead) {
-  const ScoreUnitsArgs units = {.rows = rows, .prepared = prepared, .scratch = scratch.channels};
-  const auto by_channel = [&]<KvCodecKind kKind>() HWY_ATTR {
-    for (std::size_t r = 0; r < kRows; ++r) {
-      ScoreRowsArgs row = rows;
-      row.q += r * rows.q_stride;
-      row.logits += r * kSegmentTokens;
-      ScoreChannelScaled<kKind>(row, scratch.channels);
-    }
-  };
-  switch (kind) {
-    case KvCodecKind::kF32:
-      return ScoreRaw<KvCodecKind::kF32, kRows>(rows, ahead);
-    case KvCodecKind::kF16:
-      return ScoreRaw<KvCodecKind::kF16, kRows>(rows, ahead);
-    case KvCodecKind::kBF16:
-      return ScoreRaw<KvCodecKind::kBF16, kRows>(rows, ahead);
-    case KvCodecKind::kFp8:
-      return ScoreRaw<KvCodecKind::kFp8, kRows>(rows, ahead);
-    case KvCodecKind::kQ8:
-      return ScoreUnits<KvCodecKind::kQ8, kRows>(units, ahead);
-    case KvCodecKind::kQ6:
-      return ScoreUnits<KvCodecKind::kQ6, kRows>(units, ahead);
-    case KvCodecKind::kQ5:
-      return ScoreUnits<KvCodecKind::kQ5, kRows>(units, ahead);
-    case KvCodecKind::kQ4:
-      return ScoreUnits<KvCodecKind::kQ4, kRows>(units, ahead);
-    case KvCodecKind::kKc4:
-      return by_channel.template operator()<KvCodecKind::kKc4>();
-    case KvCodecKind::kKc2:
-      return by_channel.template operator()<KvCodecKind::kKc2>();
-    case KvCodecKind::kLm4:
-      return ScoreUnits<KvCodecKind::kLm4, kRows>(units, ahead);
-    case KvCodecKind::kLm3:
-      return ScoreUnits<KvCodecKind::kLm3, kRows>(units, ahead);
-  }
-}
-
-// Logits of rows [row, row + kRows) for all tokens that any of them sees.
-template <std::size_t kRows>
-void Score(const AttendArgs& args, std::size_t row, const Scratch& scratch, ReadAhead& ahead) {
+// Logits of rows [row, row + count) for all tokens that any of them sees.
+void Score(const AttendArgs& args, std::size_t row, std::size_t count, const Scratch& scratch,
+           ReadAhead& ahead) {
   ScoreRowsArgs rows = {.q = args.q + row * args.q_stride,
                         .q_stride = args.q_stride,
                         .head_dim = args.head_dim,
@@ -117,16 +50,17 @@ void Score(const AttendArgs& args, std::size_t row, const Scratch& scratch, Read
     prepared = args.prepared + row * PreparedLayout(args.key_kind, args.head_dim).row_bytes;
   }
   if (args.begin < args.sealed) {
-    ahead.Pace(ScoreAsks<kRows>(args), ScoreShare(args.value_kind));
-    ScoreKind<kRows>(args.key_kind, rows, prepared, scratch, ahead);
+    const std::size_t tokens = args.sealed - args.begin;
+    ahead.Pace(ScoreAsks(args.key_kind, count, tokens, args.head_dim), ScoreShare(args.value_kind));
+    ScoreTiles(args.key_kind, count, rows, prepared, scratch.channels, ahead);
   }
   if (args.own_k == nullptr) return;
   rows.tiles = &args.own_k;
   rows.begin = 0;
-  rows.end = *std::max_element(args.own_visible + row, args.own_visible + row + kRows);
+  rows.end = *std::max_element(args.own_visible + row, args.own_visible + row + count);
   rows.logits = scratch.logits + args.sealed;
   ReadAhead none;
-  ScoreKind<kRows>(args.own_key_kind, rows, nullptr, scratch, none);
+  ScoreTiles(args.own_key_kind, count, rows, nullptr, scratch.channels, none);
 }
 
 // --- Softmax ---
@@ -196,60 +130,19 @@ void SoftmaxRow(const AttendArgs& args, std::size_t row, float* p) {
 
 // --- Values ---
 
-template <std::size_t kRows>
-void AccumulateKind(KvCodecKind kind, const AccumulateRowsArgs& rows, const Scratch& scratch,
-                    ReadAhead& ahead) {
-  const AccumulateUnitsArgs units = {
-      .rows = rows, .scales = scratch.scales, .digits = scratch.digits};
-  switch (kind) {
-    case KvCodecKind::kF32:
-      return AccumulateRaw<KvCodecKind::kF32, kRows>(rows, ahead);
-    case KvCodecKind::kF16:
-      return AccumulateRaw<KvCodecKind::kF16, kRows>(rows, ahead);
-    case KvCodecKind::kBF16:
-      return AccumulateRaw<KvCodecKind::kBF16, kRows>(rows, ahead);
-    case KvCodecKind::kFp8:
-      return AccumulateRaw<KvCodecKind::kFp8, kRows>(rows, ahead);
-    case KvCodecKind::kQ8:
-      return AccumulateUnits<KvCodecKind::kQ8, kRows>(units, ahead);
-    case KvCodecKind::kQ6:
-      return AccumulateUnits<KvCodecKind::kQ6, kRows>(units, ahead);
-    case KvCodecKind::kQ5:
-      return AccumulateUnits<KvCodecKind::kQ5, kRows>(units, ahead);
-    case KvCodecKind::kQ4:
-      return AccumulateUnits<KvCodecKind::kQ4, kRows>(units, ahead);
-    case KvCodecKind::kKc4:
-      return AccumulateUnits<KvCodecKind::kKc4, kRows>(units, ahead);
-    case KvCodecKind::kKc2:
-      return AccumulateUnits<KvCodecKind::kKc2, kRows>(units, ahead);
-    case KvCodecKind::kLm4:
-      return AccumulateUnits<KvCodecKind::kLm4, kRows>(units, ahead);
-    case KvCodecKind::kLm3:
-      return AccumulateUnits<KvCodecKind::kLm3, kRows>(units, ahead);
-  }
-}
-
 // Own tokens [begin, end) of a raw block, which all these rows see.
-template <std::size_t kRows>
-void AccumulateOwn(const AttendArgs& args, AccumulateRowsArgs rows, std::size_t begin,
-                   std::size_t end) {
+void WeighOwn(const AttendArgs& args, AccumulateRowsArgs rows, std::size_t count, std::size_t begin,
+              std::size_t end) {
   rows.tiles = &args.own_v;
   rows.weights += args.sealed;
   rows.begin = begin;
   rows.end = end;
   ReadAhead none;
-  switch (args.own_value_kind) {
-    case KvCodecKind::kF32:
-      return AccumulateRaw<KvCodecKind::kF32, kRows>(rows, none);
-    case KvCodecKind::kF16:
-      return AccumulateRaw<KvCodecKind::kF16, kRows>(rows, none);
-    default:
-      return AccumulateRaw<KvCodecKind::kBF16, kRows>(rows, none);
-  }
+  WeighTiles(args.own_value_kind, count, rows, nullptr, nullptr, none);
 }
 
-template <std::size_t kRows>
-void Accumulate(const AttendArgs& args, std::size_t row, const Scratch& scratch, ReadAhead& ahead) {
+void Weigh(const AttendArgs& args, std::size_t row, std::size_t count, const Scratch& scratch,
+           ReadAhead& ahead) {
   AccumulateRowsArgs rows = {.weights = scratch.logits,
                              .value_dim = args.value_dim,
                              .block_tokens = args.block_tokens,
@@ -257,50 +150,38 @@ void Accumulate(const AttendArgs& args, std::size_t row, const Scratch& scratch,
                              .begin = args.begin,
                              .end = args.sealed,
                              .acc = args.acc + row * args.value_dim};
-  std::fill(rows.acc, rows.acc + kRows * args.value_dim, 0.0f);
+  std::fill(rows.acc, rows.acc + count * args.value_dim, 0.0f);
   if (args.begin < args.sealed) {
-    ahead.Pace(ValueAsks<kRows>(args), 8);
-    AccumulateKind<kRows>(args.value_kind, rows, scratch, ahead);
+    ahead.Pace(WeighAsks(args.value_kind, count, args.sealed - args.begin, args.value_dim), 8);
+    WeighTiles(args.value_kind, count, rows, scratch.scales, scratch.digits, ahead);
   }
   if (args.own_k == nullptr) return;
   // Together up to where all rows see, then each row alone: a token that a row does not see is
   // never multiplied for it, not even by zero.
   const std::uint32_t* const visible = args.own_visible + row;
-  const std::size_t common = *std::min_element(visible, visible + kRows);
-  AccumulateOwn<kRows>(args, rows, 0, common);
-  for (std::size_t r = 0; r < kRows; ++r) {
+  const std::size_t common = *std::min_element(visible, visible + count);
+  WeighOwn(args, rows, count, 0, common);
+  for (std::size_t r = 0; r < count; ++r) {
     AccumulateRowsArgs one = rows;
     one.weights += r * kSegmentTokens;
     one.acc += r * args.value_dim;
-    AccumulateOwn<1>(args, one, common, visible[r]);
+    WeighOwn(args, one, 1, common, visible[r]);
   }
 }
 
-// --- Tiles of rows ---
-
-template <std::size_t kRows>
-void AttendTile(const AttendArgs& args, std::size_t row) {
+void AttendTile(const AttendArgs& args, std::size_t row, std::size_t count) {
   const Scratch scratch(args.scratch);
   // The first tile of rows asks for all.
   ReadAhead ahead(args.next, row == 0 ? args.next_count : 0, args.next_bytes);
-  Score<kRows>(args, row, scratch, ahead);
-  for (std::size_t r = 0; r < kRows; ++r) {
+  Score(args, row, count, scratch, ahead);
+  for (std::size_t r = 0; r < count; ++r) {
     SoftmaxRow(args, row + r, scratch.logits + r * kSegmentTokens);
   }
   if (args.is_latent) {
-    AccumulateLatent<kRows>(args, row, scratch.logits);
+    WeighLatent(args, row, count, scratch.logits);
   } else {
-    Accumulate<kRows>(args, row, scratch, ahead);
+    Weigh(args, row, count, scratch, ahead);
   }
-}
-
-// AttendTile<rows> for a number of rows known only now.
-template <std::size_t kRows = kTileRows>
-HWY_INLINE void AttendTileOf(const AttendArgs& args, std::size_t row, std::size_t rows) {
-  if constexpr (kRows > 1) {
-    if (rows < kRows) return AttendTileOf<kRows - 1>(args, row, rows);
-  }
-  AttendTile<kRows>(args, row);
 }
 
 }  // namespace
@@ -309,9 +190,9 @@ void Attend(const AttendArgs& args) {
   std::size_t row = 0;
   while (row < args.rows) {  // tiles of nearly equal size
     const std::size_t tiles = (args.rows - row + kTileRows - 1) / kTileRows;
-    const std::size_t rows = (args.rows - row + tiles - 1) / tiles;
-    AttendTileOf(args, row, rows);
-    row += rows;
+    const std::size_t count = (args.rows - row + tiles - 1) / tiles;
+    AttendTile(args, row, count);
+    row += count;
   }
 }
 

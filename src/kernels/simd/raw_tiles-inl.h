@@ -152,9 +152,8 @@ void ScoreTile(const ScoreRowsArgs& args, std::size_t token, ReadAhead& ahead) {
 }
 
 // How often ScoreRaw asks its ReadAhead, at least.
-template <std::size_t kRows>
-std::size_t ScoreCalls(std::size_t tokens, std::size_t head_dim) {
-  return std::max<std::size_t>(1, tokens / (TileVectors(kRows) * kLanes)) * head_dim;
+constexpr std::size_t ScoreCalls(std::size_t rows, std::size_t tokens, std::size_t head_dim) {
+  return std::max<std::size_t>(1, tokens / (TileVectors(rows) * kLanes)) * head_dim;
 }
 
 template <KvCodecKind kKind, std::size_t kRows>
@@ -237,9 +236,8 @@ void AccumulateTile(const AccumulateRowsArgs& args, DF d, std::size_t channel, R
 }
 
 // How often AccumulateRaw asks its ReadAhead, at least.
-template <std::size_t kRows>
-std::size_t AccumulateCalls(std::size_t tokens, std::size_t value_dim) {
-  return std::max<std::size_t>(1, value_dim / (TileVectors(kRows) * kLanes)) * tokens;
+constexpr std::size_t AccumulateCalls(std::size_t rows, std::size_t tokens, std::size_t value_dim) {
+  return std::max<std::size_t>(1, value_dim / (TileVectors(rows) * kLanes)) * tokens;
 }
 
 template <KvCodecKind kKind, std::size_t kRows>

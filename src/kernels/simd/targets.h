@@ -11,10 +11,22 @@
 #define ASHLAR_SIMD_TARGET \
   (HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON)
 
-// Before a loop with a constant count whose body indexes an array of vectors: without unrolling the
-// array lives in memory instead of registers. Not for sanitizers: they check every access of the
-// unrolled code, which takes minutes to compile and finds nothing more.
+// Whether sanitizers check what is compiled. They take minutes for what is unrolled or made for
+// many numbers of rows, and find nothing more in it.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define ASHLAR_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define ASHLAR_SANITIZED 1
+#endif
+#endif
+#ifndef ASHLAR_SANITIZED
+#define ASHLAR_SANITIZED 0
+#endif
+
+// Before a loop with a constant count whose body indexes an array of vectors: without unrolling the
+// array lives in memory instead of registers.
+#if ASHLAR_SANITIZED
 #define ASHLAR_UNROLL
 #elif defined(__clang__)
 #define ASHLAR_UNROLL _Pragma("clang loop unroll(full)")

@@ -28,9 +28,8 @@ struct ScoreUnitsArgs {
 
 // Groups of 16 tokens that are scored together, so that a query's bytes are loaded once for all:
 // as many as leave their sums in registers.
-template <KvCodecKind kKind>
-constexpr std::size_t ScoreGroups(std::size_t rows) {
-  const std::size_t sums = rows * static_cast<std::size_t>(QueryDigits(kKind));
+constexpr std::size_t ScoreGroups(KvCodecKind kind, std::size_t rows) {
+  const std::size_t sums = rows * static_cast<std::size_t>(QueryDigits(kind));
   const std::size_t most = HWY_TARGET == HWY_AVX2 ? 6 : 12;
   return sums * 4 <= most ? 4 : sums * 2 <= most ? 2 : 1;
 }
@@ -159,16 +158,16 @@ HWY_INLINE void ScoreGroupsOf16(const ScoreRowsArgs& rows, const QueryTile<kRows
 }
 
 // How often ScoreUnits asks its ReadAhead, at least.
-template <KvCodecKind kKind, std::size_t kRows>
-std::size_t ScoreUnitCalls(std::size_t tokens, std::size_t head_dim) {
+constexpr std::size_t ScoreUnitCalls(KvCodecKind kind, std::size_t rows, std::size_t tokens,
+                                     std::size_t head_dim) {
   const std::size_t groups =
-      std::max<std::size_t>(1, tokens / kUnitTokens / ScoreGroups<kKind>(kRows));
+      std::max<std::size_t>(1, tokens / kUnitTokens / ScoreGroups(kind, rows));
   return groups * ChannelUnits(head_dim) * kVectorsPer16 * kUnitRows;
 }
 
 template <KvCodecKind kKind, std::size_t kRows>
 void ScoreUnits(const ScoreUnitsArgs& args, ReadAhead& ahead) {
-  constexpr std::size_t kGroups = ScoreGroups<kKind>(kRows);
+  constexpr std::size_t kGroups = ScoreGroups(kKind, kRows);
   constexpr auto kDigits = static_cast<std::size_t>(QueryDigits(kKind));
   const PreparedLayout layout(kKind, args.rows.head_dim);
   const std::size_t code_bytes = CodeBytes(kKind, args.rows.head_dim, args.rows.block_tokens);

@@ -145,6 +145,12 @@ void AccumulateUnit(const AccumulateUnitsArgs& args, std::size_t b, ReadAhead& a
   ahead = local;
 }
 
+// How often AccumulateUnits asks its ReadAhead.
+constexpr std::size_t AccumulateUnitCalls(std::size_t tokens, std::size_t value_dim) {
+  return tokens / kUnitTokens * ChannelUnits(value_dim) * 4 *
+         (HWY_TARGET == HWY_AVX2 ? 2 * kVectorsPer16 : kVectorsPer16);
+}
+
 template <KvCodecKind kKind, std::size_t kRows>
 void AccumulateUnits(const AccumulateUnitsArgs& args, ReadAhead& ahead) {
   for (std::size_t b = 0; b < ChannelUnits(args.rows.value_dim); ++b) {
