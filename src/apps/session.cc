@@ -24,12 +24,13 @@ Status Session::Load(const EngineSetup& setup) {
                                                 loaded_->pool(), clock_, setup.engine));
   const engine::ServiceInfo& info = engine_->info();
   ASHLAR_LOG_INFO(
-      "{}: {} weights, {} KV cache (room for {} tokens of {}, blocks of {}), {} workspace, {} "
+      "{}: {} weights, {} KV cache (one text of up to {} tokens in {}, blocks of {}), {} "
+      "workspace, {} "
       "threads, isa {}, "
       "{:.2f} s",
       setup.model_path, FormatByteSize(model().weights().bytes()),
       FormatByteSize(info.kv_bytes_reserved),
-      info.kv_bytes_reserved / (info.kv_bytes_per_token * info.block_tokens) * info.block_tokens,
+      engine_->cache().MaxTokens(std::uint64_t{1} << 40, setup.engine.limits.prefill_chunk),
       info.kv_codec, info.block_tokens, FormatByteSize(engine_->workspace_bytes()), setup.threads,
       kernels::NameOf(setup.isa), static_cast<double>(clock_.NowNs() - start_ns) * 1e-9);
   if (setup.engine.max_context == 0 && info.max_context < model().config().context) {

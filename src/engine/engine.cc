@@ -133,9 +133,9 @@ Status Engine::Check(const GenerationRequest& request) const {
   const std::uint64_t prompt = request.prompt.size();
   if (prompt > context_ || request.max_tokens > context_ - prompt) {
     return bad(
-        fmt::format("{} prompt tokens + {} tokens to generate = {} exceed the context of {} "
-                    "tokens; shorten the prompt or ask for fewer tokens",
-                    prompt, request.max_tokens, prompt + request.max_tokens, context_));
+        fmt::format("{} prompt tokens and {} tokens to generate exceed the context of {} tokens; "
+                    "shorten the prompt or ask for fewer tokens",
+                    prompt, request.max_tokens, context_));
   }
   if (request.cache_salt.size() > kv::kMaxScopeFieldBytes) {
     return bad(fmt::format("a cache salt of {} bytes; at most {}", request.cache_salt.size(),
@@ -147,10 +147,13 @@ Status Engine::Check(const GenerationRequest& request) const {
     cache_->BlocksNeeded(admit, blocks);
     return MakeError(
         ErrorCode::kResourceExhausted,
-        "{} tokens need {} bytes of KV memory ({} a token, in blocks of {} tokens), but "
-        "--kv-memory gives {} bytes in all; shorten the request or raise --kv-memory",
+        "{} tokens need {} bytes of KV memory ({} a token, in blocks of {} tokens{}), in whole "
+        "pages of {} bytes, but --kv-memory gives {} bytes in all; shorten the request or raise "
+        "--kv-memory",
         admit.max_tokens, cache_->layout().BytesOf(blocks), cache_->layout().bytes_per_token(),
-        cache_->layout().block_tokens(), cache_->memory_bytes());
+        cache_->layout().block_tokens(),
+        cache_->layout().has_encoded() ? ", and an open block for each codec" : "",
+        cache_->core().pool.store().page_bytes(), cache_->memory_bytes());
   }
   return {};
 }
