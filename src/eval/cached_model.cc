@@ -70,7 +70,7 @@ void CachedModel::Restart() {
   sequence_ = *std::move(admission.sequence);
 }
 
-void CachedModel::Append(std::span<const TokenId> tokens, std::span<float> logits) {
+Status CachedModel::Append(std::span<const TokenId> tokens, std::span<float> logits) {
   if (!sequence_) Restart();
   ASHLAR_CHECK(logits.empty() || logits.size() == tokens.size() * vocab_,
                "room for {} logits of {} tokens", logits.size(), tokens.size());
@@ -88,8 +88,14 @@ void CachedModel::Append(std::span<const TokenId> tokens, std::span<float> logit
   forward_.Run({&chunk, 1}, [&](std::size_t, std::size_t token, std::span<const float> row) {
     std::copy(row.begin(), row.end(), logits.begin() + static_cast<std::ptrdiff_t>(token * vocab_));
   });
-  ASHLAR_CHECK(!forward_.IsRefused(0), "keys or values are not finite in '{}'", spec_);
+  if (forward_.IsRefused(0)) {
+    return MakeError(ErrorCode::kUnsupported,
+                     "codec '{}': the model's keys or values at positions {} to {} of a window are "
+                     "not finite in its format; a wider one (bf16, f32) may hold them",
+                     spec_, sequence_->size(), sequence_->size() + tokens.size() - 1);
+  }
   sequence_->Commit(tokens);
+  return {};
 }
 
 }  // namespace ashlar::eval

@@ -59,8 +59,10 @@ class CachedModel {
   // Forgets all tokens.
   void Restart();
   // Computes the next tokens. `logits` [tokens, vocab] f32, or empty: none are computed.
-  // Preconditions: 1 to chunk_tokens tokens, max_tokens in all, ids below vocab.
-  void Append(std::span<const TokenId> tokens, std::span<float> logits);
+  // Preconditions: 1 to chunk_tokens tokens, max_tokens in all, ids below vocab. Error:
+  // kUnsupported, naming the codec, when the model's keys or values are not finite in its format;
+  // the tokens are then not appended, the logits mean nothing, and only Restart may follow.
+  Status Append(std::span<const TokenId> tokens, std::span<float> logits);
 
  private:
   CachedModel(const Machine& machine, std::string spec, const CacheShape& shape,

@@ -75,7 +75,7 @@ class Measurement {
                                                      std::size_t windows, std::size_t window);
 
   std::uint64_t memory_bytes() const;
-  // Errors: kCorrupt for logits that are not finite.
+  // Errors: kCorrupt for logits that are not finite, and those of CachedModel::Append.
   Status RunWindow(std::span<const TokenId> tokens, FunctionRef<void(std::uint64_t)> on_chunk);
   std::vector<CodecQuality> Summaries() const;
 
@@ -158,14 +158,14 @@ Status Measurement::RunWindow(std::span<const TokenId> tokens,
 Status Measurement::RunChunk(std::span<const TokenId> window, std::size_t from, std::size_t count) {
   const std::span<const TokenId> tokens = window.subspan(from, count);
   if (from + count <= skip_) {
-    reference_->Append(tokens, {});
-    for (const Subject& subject : subjects_) subject.model->Append(tokens, {});
+    ASHLAR_TRY(reference_->Append(tokens, {}));
+    for (const Subject& subject : subjects_) ASHLAR_TRY(subject.model->Append(tokens, {}));
     return {};
   }
-  reference_->Append(tokens, Rows(reference_logits_, count));
+  ASHLAR_TRY(reference_->Append(tokens, Rows(reference_logits_, count)));
   bool has_reference = false;
   for (Subject& subject : subjects_) {
-    subject.model->Append(tokens, Rows(logits_, count));
+    ASHLAR_TRY(subject.model->Append(tokens, Rows(logits_, count)));
     ASHLAR_TRY(Score(subject, window, from, count));
     const std::size_t first = from < skip_ ? skip_ - from : 0;
     for (std::size_t row = first; row < count && !has_reference; ++row) {

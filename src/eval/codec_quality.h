@@ -69,7 +69,8 @@ using OnProgress = FunctionRef<void(std::uint64_t done_tokens, std::uint64_t all
 
 // Errors: kInvalidArgument for options out of range, a codec that does not exist or is named twice,
 // a window longer than the model's context; kCorrupt, naming codec and position, when logits are
-// not finite; kResourceExhausted. Precondition: windows as CutWindows gives them, for this model.
+// not finite; kUnsupported, naming the codec, when its format does not hold the model's keys or
+// values; kResourceExhausted. Precondition: windows as CutWindows gives them, for this model.
 Result<QualityReport> MeasureCodecs(const Machine& machine, const Windows& windows,
                                     const QualityOptions& options, OnProgress on_progress);
 

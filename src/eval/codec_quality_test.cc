@@ -160,7 +160,7 @@ TEST_F(CodecQualityTest, PerplexityIsThatOfTheTokensThatFollow) {
                                           "f32", {.max_tokens = kTokens, .chunk_tokens = kTokens});
   ASSERT_TRUE(cached.ok()) << cached.error().message;
   std::vector<float> logits(kTokens * model::kTinyVocab);
-  (*cached)->Append(windows[0], logits);
+  ASSERT_TRUE((*cached)->Append(windows[0], logits).ok());
   double nll = 0;
   for (std::size_t at = kSkip; at + 1 < kTokens; ++at) {
     const auto row = std::span(logits).subspan(at * model::kTinyVocab, model::kTinyVocab);
@@ -212,6 +212,34 @@ TEST_F(CodecQualityTest, LogitsThatAreNoNumbersAreAnErrorThatNamesThePosition) {
   ASSERT_FALSE(report.ok());
   EXPECT_EQ(report.error().code, ErrorCode::kCorrupt);
   EXPECT_NE(report.error().message.find("'f16': the logits at position 3"), std::string::npos);
+}
+
+// Finite, but beyond f16: the model is sound, the codec does not hold it.
+TEST_F(CodecQualityTest, KeysBeyondTheCodecAreAnErrorThatNamesTheCodec) {
+  gguf::GgufWriter writer = model::MakeTinyModel({.layers = 2,
+                                                  .hidden = 32,
+                                                  .feed_forward = 48,
+                                                  .heads = 4,
+                                                  .kv_heads = 2,
+                                                  .head_dim = 16,
+                                                  .rope_dims = 16,
+                                                  .context = 128});
+  writer.AddFloats("blk.1.attn_k.bias", {32}, std::vector<float>(32, 1e6f));
+  bytes_ = writer.Build();
+  file_ = *gguf::ModelFile::Parse(bytes_, "tiny");
+  model_ = *model::Model::Load(file_, pool_, nullptr);
+  for (const std::string codec : {"f16", "q8"}) {
+    for (const std::uint32_t skip : {0u, 18u}) {
+      const auto report =
+          Measure(RandomWindows(1, 20),
+                  {.codecs = {"bf16", codec}, .chunk_tokens = 8, .skip_tokens = skip});
+      ASSERT_FALSE(report.ok());
+      EXPECT_EQ(report.error().code, ErrorCode::kUnsupported);
+      EXPECT_NE(report.error().message.find("'" + codec + "'"), std::string::npos)
+          << report.error().message;
+    }
+  }
+  EXPECT_TRUE(Measure(RandomWindows(1, 20), {.codecs = {"bf16"}, .skip_tokens = 3}).ok());
 }
 
 TEST(Summarize, FiguresFollowFromTheScores) {

@@ -44,7 +44,7 @@ inline constexpr std::size_t kMaxHeadDim = 576;  // MLA: 512 + 64
 
 // Integers of 15 bits: two digits of 8 bits, value 256 * high + low, both within [-128, 127].
 inline constexpr int kWeightLevels = 127 * 256 + 127;
-// Levels of a query row: 15 bits where the keys deserve them, 7 bits for coarser keys.
+// Digits of a query row: two where the keys deserve them, one (7 bits) for coarser keys.
 constexpr int QueryDigits(KvCodecKind kind) {
   switch (kind) {
     case KvCodecKind::kQ8:
@@ -127,9 +127,9 @@ struct AttendArgs {
   float* scratch;  // kAttendScratchFloats floats, 64-byte aligned, private to the thread
 };
 // Slots that no row sees may hold anything, also NaN.
-//
-// For the rows that a kernel works on at a time: logits and probabilities, digits of weighted
-// tokens; scales and minima; a block's channels for kc4 and kc2.
+
+// Of scratch, for the rows that a kernel works on at a time: logits and probabilities, digits of
+// weighted tokens; scales and minima; a block's channels for kc4 and kc2.
 inline constexpr std::size_t kAttendTileRows = 6;
 inline constexpr std::size_t kAttendScratchFloats =
     kAttendTileRows * (kSegmentTokens + 2 * kSegmentTokens / 4) + 2 * kSegmentTokens +

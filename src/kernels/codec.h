@@ -9,13 +9,13 @@
 //   K: row = channel / 4,                     lane = token,   byte = channel % 4
 //   V: row = channel / 16 * 4 + token / 4,    lane = channel % 16,  byte = token % 4
 //
-// A code of row i, index j = 4 * lane + byte, in a unit:
-//   8 bits  byte 64 i + j
-//   4 bits  byte 64 (i / 2) + j, low half when i is even                                   256
-//   bytes 6 bits  low 4 as above, high 2 in byte 256 + 64 (i / 4) + j at bit 2 (i % 4) 384 5 bits
-//   low 4 as above, high 1 in byte 256 + j at bit i                                320 2 bits  byte
-//   64 (i / 4) + j at bit 2 (i % 4)                                           128 3 bits  low 2 as
-//   above, high 1 in byte 128 + j at bit i                                192
+// A code of row i, index j = 4 * lane + byte, in a unit; the bytes of a unit come last:
+//   8 bits  byte 64 i + j                                                              512
+//   6 bits  low 4 as those of 4, high 2 in byte 256 + 64 (i / 4) + j at bit 2 (i % 4)  384
+//   5 bits  low 4 as those of 4, high 1 in byte 256 + j at bit i                       320
+//   4 bits  byte 64 (i / 2) + j, the low half when i is even                           256
+//   3 bits  low 2 as those of 2, high 1 in byte 128 + j at bit i                       192
+//   2 bits  byte 64 (i / 4) + j at bit 2 (i % 4)                                       128
 //
 // Values, and how codes are chosen (rounding is to nearest even, in f32; scales are rounded to f16
 // first and codes are chosen for the rounded ones; a scale that rounds to 0 makes zeros):
@@ -23,7 +23,7 @@
 //   q6 q5 q4   x = (code - z) s(t, b), z = 32, 16, 8;  s = m / -z, m the extreme value that is
 //              largest in magnitude, the negative one of two: m itself is then exact but for s
 //   kc4 kc2    x = code s + min;  s = (max - min) / 15 or 3; of a channel (K), or of a token's 32
-//              channels (V); codes are chosen for the s that is not rounded,
+//              channels (V); x is cut to +-65504, codes are chosen for the s that is not rounded,
 //              halves go up
 //                                                                 [KIVI, arXiv 2402.02750]
 //   lm4 lm3    x = (level[code] - 128) s(t): levels of the Lloyd-Max quantiser of N(0, 1), as
@@ -71,8 +71,8 @@ inline constexpr std::array<float, 8> kLloydMax16 = {0.12840f, 0.38805f, 0.65676
 std::uint8_t F32ToE4m3(float value);
 float E4m3ToF32(std::uint8_t code);
 
-// Multiplies x by the orthonormal Hadamard matrix (Sylvester's order) of size 2^k, the greatest
-// power of two that divides n, block by block: stages of a + b, a - b with stride 1, 2, 4, ...,
+// 2^k, the greatest power of two that divides n. A rotation multiplies each 2^k elements by the
+// orthonormal Hadamard matrix (Sylvester's order): stages of a + b, a - b with stride 1, 2, 4, ...,
 // then one multiplication by 1 / sqrt(2^k) rounded to f32. Its own inverse.
 std::size_t HadamardSize(std::size_t n);
 

@@ -105,6 +105,25 @@ TEST(Encode, EqualsTheReferenceForEveryKindShapeAndRawFormat) {
   }
 }
 
+// Raw formats with a wider range than the f16 scales hold more than a tile can.
+TEST(Encode, WhatIsBeyondTheLargestScaleSaturatesOnItsOwnSide) {
+  const Shape shapes[] = {{KvRole::kKey, 64, 16}, {KvRole::kValue, 64, 16}};
+  for (const KvCodecKind kind : EncodedKinds()) {
+    for (const Shape& shape : shapes) {
+      std::vector<float> rows(16 * 64);
+      for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = (i / 3) % 2 == 0 ? 3e38f : -3e38f;
+      for (const Isa isa : RunnableIsas()) {
+        const std::vector<float> decoded =
+            DecodeRows(kind, shape, EncodeRows(KernelsFor(isa), kind, shape, rows));
+        for (std::size_t i = 0; i < rows.size(); ++i) {
+          ASSERT_GT(decoded[i] * (rows[i] > 0 ? 1.0f : -1.0f), 6e4f)
+              << NameOf(isa) << " " << NameOf(kind) << " " << rows[i];
+        }
+      }
+    }
+  }
+}
+
 TEST(Encode, EqualsTheReferenceAtExtremes) {
   const float extremes[] = {0.0f,     -0.0f,     1e-45f, -1e-38f, 6e-8f, 1e-7f, 3.0e4f,
                             65504.0f, -65504.0f, 3e38f,  -3e38f,  0.5f,  1.0f,  -1.0f};

@@ -39,12 +39,14 @@ Attention::Attention(const ModelConfig& config, const kv::KvLayout& layout,
       value_dim_(spec.latent_dim > 0 ? spec.latent_dim : config.head_dim),
       block_tokens_(layout.block_tokens()),
       max_tokens_(max_tokens),
-      max_rows_(kMaxItemRows),
       plans_(layout.groups().size()),
       splits_(layout.groups().size() * max_tokens),
       queries_(kv_heads_ * max_tokens * group_ * head_dim_),
       partials_(kPartialFloats) {
   ASHLAR_CHECK(group_ <= kMaxItemRows, "{} query heads share a kv head", group_);
+  ASHLAR_CHECK(head_dim_ <= kernels::kMaxHeadDim && value_dim_ <= head_dim_ && value_dim_ % 8 == 0,
+               "a head of {} and {} channels; at most {}", head_dim_, value_dim_,
+               kernels::kMaxHeadDim);
   if (spec_.scale == 0.0f) {
     spec_.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_dim_)));
   }
@@ -79,7 +81,6 @@ Attention::Attention(const ModelConfig& config, const kv::KvLayout& layout,
   kept_base_.reserve(max_tokens);
   sharers_.reserve(max_tokens);
   rest_.reserve(max_tokens);
-  more_rest_.reserve(max_tokens);
   const std::size_t states = kPartialFloats / (StateFloats(group_) * kv_heads_);
   for (GroupPlan& plan : plans_) {
     plan.items.reserve((max_tokens + states) * kv_heads_);

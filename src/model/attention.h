@@ -77,7 +77,7 @@ struct AttentionTap {
 class Attention {
  public:
   // All references must outlive it. CHECKs that the layout has a lane for every layer and head, all
-  // heads of a layer in one group.
+  // heads of a layer in one group, of dims that the kernels can do.
   Attention(const ModelConfig& config, const kv::KvLayout& layout,
             const kernels::KernelSet& kernels, ThreadPool& pool, std::size_t max_tokens,
             const AttentionSpec& spec = {});
@@ -161,11 +161,11 @@ class Attention {
   // --- attention_plan.cc
   void PlanGroup(std::uint32_t group);
   void PlanTiles(std::uint32_t group, std::uint32_t chunk);
-  bool WantsSplit(std::uint32_t group) const;
+  bool WantsSplit() const;
   void SplitChunks(std::uint32_t group, bool splits_all);
   void PlanSpan(std::uint32_t group, std::uint64_t span);
   void PlanRange(std::uint32_t group, Sharers chunks, std::uint64_t begin, std::uint64_t end,
-                 bool takes_single, std::vector<std::uint32_t>& rest);
+                 std::vector<std::uint32_t>* rest);
   void AddSpanItems(std::uint32_t group, Sharers members, std::uint64_t begin, std::uint64_t end);
   bool SameBlocks(std::uint32_t group, std::uint32_t a, std::uint32_t b, std::uint64_t begin,
                   std::uint64_t end) const;
@@ -246,7 +246,6 @@ class Attention {
   std::size_t value_dim_;
   std::size_t block_tokens_;
   std::size_t max_tokens_;
-  std::size_t max_rows_;               // of an item
   std::vector<kv::LanePlace> places_;  // [layers, kv_heads]
 
   // Of the step.
@@ -259,7 +258,6 @@ class Attention {
   std::vector<std::size_t> kept_base_;    // by chunk: its first kept block
   std::vector<std::pair<const std::byte*, std::uint32_t>> sharers_;
   std::vector<std::uint32_t> rest_;
-  std::vector<std::uint32_t> more_rest_;
 
   // Of the layer at hand.
   std::size_t layer_ = 0;

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "model/attention.h"
+#include "model/attention_work.h"
 
 namespace ashlar::model {
 namespace {
@@ -45,7 +45,7 @@ void Attention::PlanGroup(std::uint32_t group) {
   plan.split.clear();
   plan.pieces.clear();
   plan.bytes = 0;
-  SplitChunks(group, WantsSplit(group));
+  SplitChunks(group, WantsSplit());
   for (std::uint32_t c = 0; c < chunks_.size(); ++c) {
     if (splits_[group * max_tokens_ + c].first_piece == kNotSplit) PlanTiles(group, c);
   }
@@ -85,7 +85,7 @@ void Attention::PlanTiles(std::uint32_t group, std::uint32_t chunk) {
 }
 
 // Whether single tokens are cut into spans for the sake of the threads.
-bool Attention::WantsSplit(std::uint32_t /*group*/) const {
+bool Attention::WantsSplit() const {
   if (pool_.threads() == 1) return false;
   std::size_t tiles = 0;
   for (const AttentionChunk& chunk : chunks_) {
@@ -147,7 +147,7 @@ void Attention::PlanSpan(std::uint32_t group, std::uint64_t span) {
     std::ranges::sort(sharers_);
   };
   enter(plans_[group].split, begin, end);
-  PlanRange(group, sharers_, begin, end, false, rest_);
+  PlanRange(group, sharers_, begin, end, &rest_);
   if (rest_.empty()) return;
   enter(rest_, begin, begin + 1);
   bool has_common_segment = false;
@@ -167,15 +167,15 @@ void Attention::PlanSpan(std::uint32_t group, std::uint64_t span) {
   }
   for (std::uint64_t segment = begin; segment < end; ++segment) {
     enter(rest_, segment, segment + 1);
-    PlanRange(group, sharers_, segment, segment + 1, true, more_rest_);
+    PlanRange(group, sharers_, segment, segment + 1, nullptr);
   }
 }
 
 // Items of the chunks, sorted by their last block, that have the same blocks for segments [begin,
-// end). The others become items of one, or go to `rest`.
+// end). The others go to `rest`; without one they become items of one.
 void Attention::PlanRange(std::uint32_t group, Sharers chunks, std::uint64_t begin,
-                          std::uint64_t end, bool takes_single, std::vector<std::uint32_t>& rest) {
-  const std::size_t most = std::max<std::size_t>(1, max_rows_ / group_);
+                          std::uint64_t end, std::vector<std::uint32_t>* rest) {
+  const std::size_t most = kMaxItemRows / group_;
   for (std::size_t i = 0; i < chunks.size();) {
     std::size_t same = 1;
     while (chunks[i].first != nullptr && i + same < chunks.size() && same < most &&
@@ -183,10 +183,10 @@ void Attention::PlanRange(std::uint32_t group, Sharers chunks, std::uint64_t beg
            SameBlocks(group, chunks[i].second, chunks[i + same].second, begin, end)) {
       ++same;
     }
-    if (same > 1 || takes_single) {
+    if (same > 1 || rest == nullptr) {
       AddSpanItems(group, chunks.subspan(i, same), begin, end);
     } else {
-      rest.push_back(chunks[i].second);
+      rest->push_back(chunks[i].second);
     }
     i += same;
   }

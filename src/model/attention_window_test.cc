@@ -109,6 +109,24 @@ TEST(AttentionSpecs, EveryCodecIsRightAndBitIdentical) {
   }
 }
 
+// The own block is then all of a segment, and a chunk's row may see nothing before it.
+TEST(AttentionSpecs, BlocksUpToASegmentAndHeadsFromTheLeastAreRightAndBitIdentical) {
+  const CodecPair codecs[] = {{Rotated(KvCodecKind::kQ8), Plain(KvCodecKind::kQ8)},
+                              {Plain(KvCodecKind::kF16), Rotated(KvCodecKind::kQ6)},
+                              {Plain(KvCodecKind::kBF16), Plain(KvCodecKind::kF32)}};
+  const WindowCase windows[] = {{0, 0}, {100, 0}, {300, 5}};
+  for (const std::uint32_t block_tokens : {128u, 256u}) {
+    for (std::size_t i = 0; i < std::size(codecs); ++i) {
+      const auto [window, sinks] = windows[(i + block_tokens / 256) % 3];
+      RigShape shape{.heads = 6, .kv_heads = 2, .head_dim = i % 2 == 0 ? 8u : 24u};
+      shape.block_tokens = block_tokens;
+      shape.groups = {{.codecs = codecs[i], .window = window, .sinks = sinks}};
+      SCOPED_TRACE(NameOf(shape) + " window " + std::to_string(window));
+      ExpectRightHoweverCut(shape, 600, 140);
+    }
+  }
+}
+
 TEST(AttentionSpecs, ACapAScaleAndSinkLogitsAreThoseOfTheDefinition) {
   const std::vector<float> logits = {0.5f, -3.0f, 4.0f, 10.0f};
   const AttentionSpec specs[] = {{.softcap = 5.0f},
@@ -145,6 +163,14 @@ TEST(AttentionSpecs, ALatentIsBothKAndV) {
       ExpectRightHoweverCut(shape, 330, 40);
     }
   }
+}
+
+TEST(AttentionSpecsDeathTest, AHeadThatTheKernelsHaveNoRoomForIsABug) {
+  RigShape shape{.heads = 1, .kv_heads = 1, .head_dim = kernels::kMaxHeadDim + 8};  // a layout has
+  EXPECT_DEATH(AttentionRig(shape, 16), "584 and 584 channels; at most 576");
+  shape.head_dim = 64;
+  shape.spec = {.latent_dim = 72};
+  EXPECT_DEATH(AttentionRig(shape, 16), "64 and 72 channels");
 }
 
 TEST(AttentionSpecsDeathTest, ALatentThatEndsWithinARotatedBlockIsABug) {

@@ -124,8 +124,12 @@ class Encoder {
     return ScaleIndex(args_.kind, args_.role, args_.dim, token, channel);
   }
   int Nearest(float x, float inverse) const {
-    const int code = static_cast<int>(std::nearbyint(x * inverse)) + ZeroOf(args_.kind);
-    return std::clamp(code, args_.kind == KvCodecKind::kQ8 ? 1 : 0, GreatestCode(args_.kind));
+    // Cut before it is an integer: beyond the largest scale a quotient has no bound.
+    const int least = (args_.kind == KvCodecKind::kQ8 ? 1 : 0) - ZeroOf(args_.kind);
+    const int greatest = GreatestCode(args_.kind) - ZeroOf(args_.kind);
+    const float steps =
+        std::clamp(x * inverse, static_cast<float>(least), static_cast<float>(greatest));
+    return static_cast<int>(std::nearbyint(steps)) + ZeroOf(args_.kind);
   }
 
   void EncodeScaled(std::size_t token, std::size_t channel) {
@@ -163,30 +167,35 @@ class Encoder {
     return std::clamp(code, 0, GreatestCode(args_.kind));
   }
 
+  // What a minimum, an f16 number, can reach.
+  float Cut(std::size_t token, std::size_t channel) const {
+    return std::clamp(Raw(token, channel), -65504.0f, 65504.0f);
+  }
+
   void EncodeChannel(std::size_t channel) {
-    float least = Raw(0, channel);
+    float least = Cut(0, channel);
     float greatest = least;
     for (std::size_t t = 1; t < args_.block_tokens; ++t) {
-      least = std::min(least, Raw(t, channel));
-      greatest = std::max(greatest, Raw(t, channel));
+      least = std::min(least, Cut(t, channel));
+      greatest = std::max(greatest, Cut(t, channel));
     }
     const float scale = PutRange(ScaleAt(0, channel), least, greatest);
     for (std::size_t t = 0; t < args_.block_tokens; ++t) {
-      Put(t, channel, InRange(Raw(t, channel) - least, scale));
+      Put(t, channel, InRange(Cut(t, channel) - least, scale));
     }
   }
 
   void EncodeRange(std::size_t token, std::size_t channel) {
     const std::size_t end = std::min(channel + kUnitChannels, args_.dim);
-    float least = Raw(token, channel);
+    float least = Cut(token, channel);
     float greatest = least;
     for (std::size_t c = channel + 1; c < end; ++c) {
-      least = std::min(least, Raw(token, c));
-      greatest = std::max(greatest, Raw(token, c));
+      least = std::min(least, Cut(token, c));
+      greatest = std::max(greatest, Cut(token, c));
     }
     const float scale = PutRange(ScaleAt(token, channel), least, greatest);
     for (std::size_t c = channel; c < end; ++c) {
-      Put(token, c, InRange(Raw(token, c) - least, scale));
+      Put(token, c, InRange(Cut(token, c) - least, scale));
     }
   }
 

@@ -1,4 +1,4 @@
-// Elements of raw tiles, one at a time.
+// Elements of tiles, one at a time.
 #pragma once
 
 #include <cstddef>

@@ -65,7 +65,7 @@ void Score(const AttendArgs& args, std::size_t row, std::size_t count, const Scr
 
 // --- Softmax ---
 
-// softcap * tanh(x / softcap), as kernel contract says.
+// softcap * tanh(x / softcap), as the contract says.
 HWY_INLINE V Capped(V x, V cap) {
   const D d;
   const V one = hn::Set(d, 1.0f);

@@ -166,10 +166,12 @@ HWY_INLINE V RoundScale(V scale, std::byte* to, V& inverse) {
 
 template <KvCodecKind kKind>
 HWY_INLINE VI32 CodesOf(V x, V inverse) {
-  const DI32 d;
-  const VI32 code = hn::Add(hn::NearestInt(hn::Mul(x, inverse)), hn::Set(d, ZeroOf(kKind)));
-  const VI32 least = hn::Set(d, kKind == KvCodecKind::kQ8 ? 1 : 0);
-  return hn::Min(hn::Max(code, least), hn::Set(d, GreatestCode(kKind)));
+  const D d;
+  constexpr int kZero = ZeroOf(kKind);
+  const V least = hn::Set(d, static_cast<float>((kKind == KvCodecKind::kQ8 ? 1 : 0) - kZero));
+  const V greatest = hn::Set(d, static_cast<float>(GreatestCode(kKind) - kZero));
+  const V steps = hn::Min(hn::Max(hn::Mul(x, inverse), least), greatest);
+  return hn::Add(NearestOf(steps), hn::Set(DI32(), kZero));
 }
 
 // Four codes per 32-bit lane.
