@@ -7,6 +7,7 @@
 
 #include "base/byte_size.h"
 #include "base/check.h"
+#include "base/log.h"
 #include "model/kv_layout.h"
 
 namespace ashlar::engine {
@@ -264,7 +265,12 @@ void Engine::RunPlan(const sched::StepPlan& plan) {
   scheduler_.Commit();
   for (std::size_t i = 0; i < plan.items.size(); ++i) {
     if (forward_.IsRefused(i)) {
-      ++refused_;
+      if (++refused_ == 1) {
+        ASHLAR_LOG_WARNING(
+            "keys or values are not finite in KV codec {}: their requests end in an "
+            "error",
+            info_.kv_codec);
+      }
       Finish(plan.items[i].id, FinishReason::kError,
              "the model's keys or values are not finite in the KV cache's format; a wider "
              "--kv-codec (bf16, f32) may hold them");

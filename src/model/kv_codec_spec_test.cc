@@ -76,6 +76,13 @@ TEST(KvLayoutOf, EdgeLayersAreAGroupOfTheirOwn) {
   EXPECT_EQ(layout.bytes_per_token(), 4 * 2 * 2 * 68u + 2 * 2 * 2 * 36u);
 }
 
+TEST(KvLayoutOf, ACodecForLayersThatAModelDoesNotHaveIsRefused) {
+  const KvCodecSpec spec = ParseKvCodecSpec("k=q8,v=q8,sliding=f16").value();
+  const Result<kv::KvLayout> layout = KvLayoutOf(Config(6), spec, 16);
+  ASSERT_FALSE(layout.ok());
+  EXPECT_NE(layout.error().message.find("sliding"), std::string::npos);
+}
+
 TEST(KvLayoutOf, AModelThatIsAllEdgeHasOneGroup) {
   const KvCodecSpec spec = ParseKvCodecSpec("q4").value();
   const kv::KvLayout layout = KvLayoutOf(Config(4), spec, 16).value();

@@ -6,6 +6,12 @@ namespace ashlar::model {
 
 Result<kv::KvLayout> KvLayoutOf(const ModelConfig& config, const KvCodecSpec& spec,
                                 std::uint32_t block_tokens) {
+  if (spec.sliding) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "KV codec '{}': this model has no layers with a sliding window; leave out "
+                     "sliding=",
+                     spec.name);
+  }
   std::vector<std::uint32_t> full;
   std::vector<std::uint32_t> edge;
   for (std::uint32_t layer = 0; layer < config.layers; ++layer) {
