@@ -173,10 +173,10 @@ TEST(CacheEncoded, AStepThatIsNotCommittedCanBeGivenUp) {
 TEST(CacheEncoded, WhatIsLeftOfAStepIsAtMostMaxRollback) {
   for (const std::uint64_t left : {0u, 1u, 16u}) {
     CacheScene scene(LayoutNamed("encoded"), {.memory_bytes = kAmple});
-    const Tokens text = Text(1, 60);
+    const Tokens text = Text(1, 61);
     Sequence sequence = scene.Start(text, {.chunk = 60, .max_rollback = 16});
     ASSERT_TRUE(sequence.Prepare(60));
-    testing::WriteMarks(sequence, scene->layout(), 1, text, 0);
+    testing::WriteMarks(sequence, scene->layout(), 1, First(text, 60), 0);
     sequence.Commit(First(text, 60 - left));
     testing::CheckMarks(sequence, scene->layout(), 1);
     ASSERT_TRUE(sequence.Prepare(1));

@@ -53,6 +53,7 @@ bool RoundToHalves(KvCodecKind kind, const float* values, std::size_t count,
 // Rounds a vector of `dim` elements and writes element i to tile[(first + i * stride) elements].
 bool StoreVector(KvCodecKind kind, const float* values, std::size_t dim, std::byte* tile,
                  std::size_t first, std::size_t stride) {
+  if (dim == 0) return true;  // no V, and perhaps no address
   if (kind == KvCodecKind::kF32) {
     bool is_finite = true;
     for (std::size_t c = 0; c < dim; ++c) {
