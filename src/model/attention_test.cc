@@ -159,6 +159,7 @@ std::vector<std::vector<float>> DecodeAll(AttentionRig& rig, std::vector<Sequenc
                                           const AttentionRig::How& how) {
   const Text next = RandomText(sequences.size(), 99);
   std::vector<Part> parts;
+  parts.reserve(sequences.size());
   for (std::size_t i = 0; i < sequences.size(); ++i) {
     parts.push_back({&sequences[i], std::span(next).subspan(i, 1)});
   }
@@ -168,6 +169,7 @@ std::vector<std::vector<float>> DecodeAll(AttentionRig& rig, std::vector<Sequenc
 std::vector<Sequence> CloneAll(AttentionRig& rig, const std::vector<Sequence>& sequences,
                                std::size_t shared_tokens) {
   std::vector<Sequence> clones;
+  clones.reserve(sequences.size());
   for (const Sequence& sequence : sequences) clones.push_back(rig.Clone(sequence, shared_tokens));
   return clones;
 }
@@ -225,6 +227,7 @@ TEST(Attention, DecodesBesidePrefillsAreTheSameBits) {
   for (const std::size_t threads : {1, 2, 3}) {
     std::vector<Sequence> sequences = CloneAll(rig, family.sequences, 1 << 20);
     std::vector<Part> parts;
+    parts.reserve(counts.size());
     for (std::size_t i = 0; i < counts.size(); ++i) {
       parts.push_back({&sequences[i], std::span(next).first(counts[i])});
     }
@@ -336,6 +339,7 @@ TEST(AttentionPlan, SplitsALoneSequenceForTheSakeOfThreadsOnly) {
   EXPECT_EQ(rig.planned_items(0), 2u * 3);  // spans of 1,024
   // Enough sequences keep all threads busy: no splitting.
   std::vector<Sequence> many;
+  many.reserve(12);
   for (std::size_t i = 0; i < 12; ++i) many.push_back(rig.Clone(sequence, 0));
   (void)DecodeAll(rig, many, {.threads = 3, .what = Do::kPlan});
   EXPECT_EQ(rig.planned_items(0), 2u * 12);

@@ -282,6 +282,7 @@ TEST(AttentionTaps, ReachASequenceThatSharesItsPrefix) {
   }
   TapBuffers buffers(shape, 1, 1, 1060);
   std::vector<Part> parts;
+  parts.reserve(sequences.size());
   for (Sequence& sequence : sequences) parts.push_back({&sequence, std::span(text).last(1)});
   (void)rig.Step(parts, {.tap = &buffers.tap});
   const AttentionOracle oracle(shape, 0, text);

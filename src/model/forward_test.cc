@@ -247,6 +247,7 @@ TEST_P(EveryCodec, LogitsOfATreeAreThoseOfThePathToEachToken) {
   constexpr std::size_t kTokens = 40;
   std::mt19937 random(23);
   std::vector<std::int32_t> parents;
+  parents.reserve(kTokens);
   for (std::int32_t i = 0; i < static_cast<std::int32_t>(kTokens); ++i) {
     parents.push_back(random() % 4 > 0 ? i - 1 : static_cast<std::int32_t>(random() % (i + 1)) - 1);
   }

@@ -26,7 +26,7 @@ inline model::TinyModelOptions TinyEngineModel() {
 
 class TinyEngine {
  public:
-  explicit TinyEngine(EngineOptions options = DefaultOptions(), std::size_t threads = 1)
+  explicit TinyEngine(const EngineOptions& options = DefaultOptions(), std::size_t threads = 1)
       : bytes_(model::MakeTinyModel(TinyEngineModel()).Build()),
         file_(std::make_unique<gguf::ModelFile>(*gguf::ModelFile::Parse(bytes_, "tiny"))),
         pool_(threads),
