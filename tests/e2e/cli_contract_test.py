@@ -261,7 +261,9 @@ class CliContractTest(unittest.TestCase):
         report = json.loads(outcome.stdout)
         wanted = {"layers": 30, "heads": 9, "kv_heads": 3, "head_dim": 64, "vocab": 49152}
         self.assertEqual({name: report["geometry"].get(name) for name in wanted}, wanted)
-        self.assertEqual(report["kv_bytes_per_token"], {"f32": 46080, "f16": 23040, "bf16": 23040})
+        presets = {"exact": 23040, "q8": 12240, "balanced": 9744, "small-model": 9360, "q4": 7248}
+        raw = {"f32": 46080, "f16": 23040, "bf16": 23040}
+        self.assertEqual(report["kv_bytes_per_token"], raw | presets)
         self.assertEqual(report["tensor_types"]["Q4_1"]["tensors"], 210)
 
     def test_inspect_refuses_what_is_no_model(self):
