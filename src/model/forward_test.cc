@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "gguf/model_file.h"
@@ -193,13 +194,11 @@ TEST_P(EveryCodec, LongSequencesAreTheSameInChunksOnThreadsAndInBatches) {
   const std::vector<TokenId> tokens = RandomTokens(600, 5);
   const Recipe base = {.codec = GetParam()};
   const auto expected = Machine(fixture.model(), base).RunAlone(tokens, tokens.size());
-  for (const std::size_t chunk : {1, 7, 32, 1000}) {
-    for (const std::size_t threads : {1, 2}) {
-      Recipe recipe = base;
-      recipe.threads = threads;
-      EXPECT_EQ(Machine(fixture.model(), recipe).RunAlone(tokens, chunk), expected)
-          << chunk << " tokens a step, " << threads << " threads";
-    }
+  for (const auto& [chunk, threads] : {std::pair{1u, 2u}, {7u, 1u}, {32u, 2u}, {1000u, 2u}}) {
+    Recipe recipe = base;
+    recipe.threads = threads;
+    EXPECT_EQ(Machine(fixture.model(), recipe).RunAlone(tokens, chunk), expected)
+        << chunk << " tokens a step, " << threads << " threads";
   }
 
   // Eight sequences of different lengths in one batch: prefills beside decodes.
