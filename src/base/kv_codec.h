@@ -62,6 +62,8 @@ constexpr bool IsRaw(KvCodecKind kind) {
   return kind == KvCodecKind::kF32 || kind == KvCodecKind::kF16 || kind == KvCodecKind::kBF16;
 }
 constexpr bool IsRaw(KvCodec codec) { return IsRaw(codec.kind); }
+// How K or V of this codec is stored in the block that is being filled.
+constexpr KvCodecKind OpenKindOf(KvCodec codec) { return IsRaw(codec) ? codec.kind : kOpenKind; }
 
 // "hq8".
 std::string NameOf(KvCodec codec);

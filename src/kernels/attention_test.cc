@@ -16,6 +16,7 @@ namespace {
 
 using testing::AttendAll;
 using testing::AttendSegment;
+using testing::Both;
 using testing::Lane;
 using testing::LaneSpec;
 using testing::Random;
@@ -26,15 +27,6 @@ using testing::SameBits;
 constexpr KvCodecKind kRawKinds[] = {KvCodecKind::kF32, KvCodecKind::kF16, KvCodecKind::kBF16};
 
 const KernelSet& Reference() { return KernelsFor(Isa::kReference); }
-
-// K and V of one kind, `dim` elements each.
-LaneSpec Both(KvCodecKind kind, std::size_t dim, std::size_t block_tokens) {
-  return {.key_kind = kind,
-          .value_kind = kind,
-          .head_dim = dim,
-          .value_dim = dim,
-          .block_tokens = block_tokens};
-}
 
 // Rows at random positions of block `block`.
 Rows RandomRows(const LaneSpec& spec, std::size_t count, std::size_t block, std::uint64_t seed) {

@@ -20,6 +20,7 @@
 namespace ashlar::kernels {
 namespace {
 
+using testing::GoldenVector;
 using testing::Random;
 using testing::SameBits;
 
@@ -149,15 +150,6 @@ TEST(Encode, EqualsTheReferenceAtExtremes) {
 }
 
 // --- What the codecs are ---
-
-// x[i] = ((37 i) mod 101 - 50) / 25: the reference vector of the golden figures.
-std::vector<float> GoldenVector(std::size_t count) {
-  std::vector<float> x(count);
-  for (std::size_t i = 0; i < count; ++i) {
-    x[i] = static_cast<float>(static_cast<int>(37 * i % 101) - 50) / 25.0f;
-  }
-  return x;
-}
 
 // Codes (less the zero) and scale of 32 channels of one token.
 struct Golden {

@@ -15,17 +15,9 @@
 namespace ashlar::kernels {
 namespace {
 
+using testing::GoldenVector;
 using testing::Random;
 using testing::SameBits;
-
-// x[i] = ((37 i) mod 101 - 50) / 25: the reference vector of the golden figures.
-std::vector<float> GoldenVector(std::size_t count) {
-  std::vector<float> x(count);
-  for (std::size_t i = 0; i < count; ++i) {
-    x[i] = static_cast<float>(static_cast<int>(37 * i % 101) - 50) / 25.0f;
-  }
-  return x;
-}
 
 // --- Rotation ---
 

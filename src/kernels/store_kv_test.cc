@@ -11,6 +11,7 @@
 namespace ashlar::kernels {
 namespace {
 
+using testing::Both;
 using testing::Lane;
 using testing::LaneSpec;
 using testing::Random;
@@ -18,15 +19,6 @@ using testing::Random;
 constexpr KvCodecKind kRawKinds[] = {KvCodecKind::kF32, KvCodecKind::kF16, KvCodecKind::kBF16};
 
 const KernelSet& Reference() { return KernelsFor(Isa::kReference); }
-
-// K and V of one kind, `dim` elements each.
-LaneSpec Both(KvCodecKind kind, std::size_t dim, std::size_t block_tokens) {
-  return {.key_kind = kind,
-          .value_kind = kind,
-          .head_dim = dim,
-          .value_dim = dim,
-          .block_tokens = block_tokens};
-}
 
 TEST(StoreKv, RoundsToNearestEvenOnEveryIsa) {
   Random random(7);

@@ -28,9 +28,6 @@ bool Exists(KvCodec codec) {
          !(codec.is_rotated && IsRaw(codec));
 }
 
-// How a role is stored in an open block.
-KvCodec OpenCodec(KvCodec codec) { return IsRaw(codec) ? codec : KvCodec{.kind = kOpenKind}; }
-
 Status Validate(const LaneGroupSpec& group) {
   if (group.name.empty() || group.name.size() > kMaxNameBytes) {
     return MakeError(ErrorCode::kInvalidArgument,
@@ -97,9 +94,9 @@ LaneGroup::LaneGroup(LaneGroupSpec spec, std::uint32_t block_tokens)
       sink_blocks_((spec_.sinks + block_tokens - 1) / block_tokens) {
   if (IsRaw(spec_.key_codec) && (spec_.value_dim == 0 || IsRaw(spec_.value_codec))) return;
   open_key_tile_bytes_ =
-      TileBytes(OpenCodec(spec_.key_codec), KvRole::kKey, spec_.key_dim, block_tokens);
-  open_value_tile_bytes_ =
-      TileBytes(OpenCodec(spec_.value_codec), KvRole::kValue, spec_.value_dim, block_tokens);
+      TileBytes({.kind = OpenKindOf(spec_.key_codec)}, KvRole::kKey, spec_.key_dim, block_tokens);
+  open_value_tile_bytes_ = TileBytes({.kind = OpenKindOf(spec_.value_codec)}, KvRole::kValue,
+                                     spec_.value_dim, block_tokens);
   open_block_bytes_ = (open_key_tile_bytes_ + open_value_tile_bytes_) * spec_.lanes.size();
 }
 

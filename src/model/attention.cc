@@ -114,7 +114,6 @@ std::uint64_t Attention::workspace_bytes() const {
 void Attention::Run(std::size_t layer, const float* q, float* out, const AttentionTap* tap) {
   layer_ = layer;
   tap_ = tap;
-  out_ = out;
   ForEachRow([&](std::size_t row) { PrepareRow(layer, row, q); });
   const std::vector<Item>& items = plan().items;
   const std::size_t batch = plan().batch;

@@ -262,7 +262,6 @@ class Attention {
   // Of the layer at hand.
   std::size_t layer_ = 0;
   const AttentionTap* tap_ = nullptr;
-  float* out_ = nullptr;
 
   std::size_t prepared_stride_ = 0;   // bytes of a row
   AlignedArray<float> queries_;       // scaled, [kv_heads, max_tokens, group, head_dim]

@@ -17,8 +17,6 @@ inline constexpr std::size_t kMaxBlocksPerSegment = kernels::kSegmentTokens / kM
 // That a tree token's path touches: the text's open block, and what the path fills and begins.
 inline constexpr std::size_t kMaxPathBlocks = kMaxTreeTokens / kMinBlockTokens + 1;
 
-constexpr KvCodecKind OpenKindOf(KvCodec codec) { return IsRaw(codec) ? codec.kind : kOpenKind; }
-
 // An item's rows and what the kernels need beside them.
 struct Attention::Work {
   const Item* item = nullptr;

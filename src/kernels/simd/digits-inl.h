@@ -55,6 +55,14 @@ HWY_INLINE float StepOf(std::uint32_t greatest_bits, int levels, float& inverse)
   return step;
 }
 
+// Integers of 15 bits as two digits, in order.
+HWY_INLINE void StoreTwoDigits(VI32 x, std::int8_t* high, std::int8_t* low) {
+  const hn::Rebind<std::int8_t, D> d8;
+  const VI32 h = hn::ShiftRight<8>(hn::Add(x, hn::Set(DI32(), 128)));
+  hn::StoreU(hn::DemoteTo(d8, h), d8, high);
+  hn::StoreU(hn::DemoteTo(d8, hn::Sub(x, hn::ShiftLeft<8>(h))), d8, low);
+}
+
 // values[i] of [0, count) as integers in two digits, or in one for kLevels == 127 (low is not used
 // then); count is a multiple of 16. The step, as StepOf says.
 template <int kLevels>
@@ -81,9 +89,7 @@ HWY_INLINE float MakeDigits(const float* values, std::size_t count, std::int8_t*
     if constexpr (kLevels == 127) {
       hn::StoreU(hn::DemoteTo(d8, x), d8, high + i);
     } else {
-      const VI32 h = hn::ShiftRight<8>(hn::Add(x, hn::Set(DI32(), 128)));
-      hn::StoreU(hn::DemoteTo(d8, h), d8, high + i);
-      hn::StoreU(hn::DemoteTo(d8, hn::Sub(x, hn::ShiftLeft<8>(h))), d8, low + i);
+      StoreTwoDigits(x, high + i, low + i);
     }
   }
   return step;
@@ -133,21 +139,16 @@ HWY_INLINE float MakeWeightDigits(const float* weights, const float* scales, std
     std::fill(low + first, low + last, std::int8_t{0});
     return step;
   }
-#if HWY_TARGET == HWY_AVX3
   const V inverse = hn::Set(d, inverse_step);
+#if HWY_TARGET == HWY_AVX3
   for (std::size_t t = first; t < last; t += 64) {
     const V four[4] = {hn::Load(d, weighted + t), hn::Load(d, weighted + t + 16),
                        hn::Load(d, weighted + t + 32), hn::Load(d, weighted + t + 48)};
     StoreDigits64(four, inverse, high + t, low + t);
   }
 #else
-  const V inverse = hn::Set(d, inverse_step);
-  const hn::Rebind<std::int8_t, D> d8;
   for (std::size_t t = first; t < last; t += kLanes) {
-    const VI32 x = NearestOf(hn::Mul(hn::Load(d, weighted + t), inverse));
-    const VI32 h = hn::ShiftRight<8>(hn::Add(x, hn::Set(DI32(), 128)));
-    hn::StoreU(hn::DemoteTo(d8, h), d8, high + t);
-    hn::StoreU(hn::DemoteTo(d8, hn::Sub(x, hn::ShiftLeft<8>(h))), d8, low + t);
+    StoreTwoDigits(NearestOf(hn::Mul(hn::Load(d, weighted + t), inverse)), high + t, low + t);
   }
 #endif
   return step;

@@ -5,16 +5,11 @@
 #include "hwy/foreach_target.h"
 #include "kernels/simd/kernel_tables.h"
 #include "kernels/simd/kernels-inl.h"
+#include "kernels/simd/vectors-inl.h"
 
 #if ASHLAR_SIMD_TARGET
 namespace ashlar::kernels::HWY_NAMESPACE {
 namespace {
-
-constexpr Isa IsaOfTarget() {
-  if (HWY_TARGET == HWY_AVX2) return Isa::kAvx2;
-  if (HWY_TARGET == HWY_AVX3) return Isa::kAvx512;
-  return Isa::kNeon;
-}
 
 constexpr KernelSet kTable = {
     .isa = IsaOfTarget(),

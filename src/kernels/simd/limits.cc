@@ -163,12 +163,6 @@ HWY_AFTER_NAMESPACE();
 namespace ashlar::kernels::HWY_NAMESPACE {
 namespace {
 
-constexpr Isa IsaOfTarget() {
-  if (HWY_TARGET == HWY_AVX2) return Isa::kAvx2;
-  if (HWY_TARGET == HWY_AVX3) return Isa::kAvx512;
-  return Isa::kNeon;
-}
-
 constexpr LimitLoops kLoops = {
     .isa = IsaOfTarget(),
     .read = Read,

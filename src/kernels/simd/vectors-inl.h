@@ -32,6 +32,12 @@ using DI32 = hn::Rebind<std::int32_t, D>;
 inline constexpr std::size_t kLanes = HWY_MAX_BYTES / sizeof(float);
 inline constexpr std::size_t kVectorsPer16 = 16 / kLanes;
 
+constexpr Isa IsaOfTarget() {
+  if (HWY_TARGET == HWY_AVX2) return Isa::kAvx2;
+  if (HWY_TARGET == HWY_AVX3) return Isa::kAvx512;
+  return Isa::kNeon;
+}
+
 // The first `count` floats at p, zeros above. Reads nothing beyond them.
 template <class DF>
 HWY_INLINE hn::Vec<DF> LoadFirst(DF d, const float* p, std::size_t count) {

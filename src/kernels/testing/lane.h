@@ -20,11 +20,20 @@ struct LaneSpec {
   std::size_t block_tokens = 16;
   std::size_t latent_dim = 0;
 
-  KvCodecKind own_key_kind() const { return IsRaw(key_kind) ? key_kind : kOpenKind; }
-  KvCodecKind own_value_kind() const { return IsRaw(value_kind) ? value_kind : kOpenKind; }
+  KvCodecKind own_key_kind() const { return OpenKindOf({.kind = key_kind}); }
+  KvCodecKind own_value_kind() const { return OpenKindOf({.kind = value_kind}); }
   bool is_latent() const { return value_dim == 0; }
   std::size_t out_dim() const { return is_latent() ? latent_dim : value_dim; }
 };
+
+// K and V of one kind, `dim` elements each.
+inline LaneSpec Both(KvCodecKind kind, std::size_t dim, std::size_t block_tokens) {
+  return {.key_kind = kind,
+          .value_kind = kind,
+          .head_dim = dim,
+          .value_dim = dim,
+          .block_tokens = block_tokens};
+}
 
 class Lane {
  public:

@@ -73,6 +73,15 @@ class Random {
   std::uint64_t next_ = 0;
 };
 
+// x[i] = ((37 i) mod 101 - 50) / 25: the reference vector of the golden figures.
+inline std::vector<float> GoldenVector(std::size_t count) {
+  std::vector<float> x(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    x[i] = static_cast<float>(static_cast<int>(37 * i % 101) - 50) / 25.0f;
+  }
+  return x;
+}
+
 // Floats at an address that is a multiple of 64 plus `misalignment` floats.
 class AlignedFloats {
  public:
