@@ -176,9 +176,7 @@ class BlockPool {
     std::uint64_t promised = 0;
     bool has_window = false;
 
-    std::uint64_t PagesFor(std::uint64_t blocks) const {
-      return (blocks + per_page - 1) / per_page;
-    }
+    std::uint64_t PagesFor(std::uint64_t blocks) const { return kv::PagesFor(blocks, per_page); }
   };
   // Pages counted together: of one account with a floor, or of all accounts without (purse 0).
   struct Purse {

@@ -3,108 +3,33 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <limits>
 #include <utility>
 
-#include "base/byte_size.h"
 #include "base/check.h"
 
 namespace ashlar::kv {
-namespace {
-
-constexpr std::uint64_t kPagesWanted = 64;
-constexpr std::uint64_t kBlocksWanted = 8;  // of the largest kind, in a page
-constexpr std::uint64_t kMaxBlocks = std::numeric_limits<std::uint32_t>::max() / 2;
-
-std::uint64_t LargestBlock(const KvLayout& layout) {
-  std::uint64_t largest = 0;
-  for (const StoreGroup& group : layout.store_groups()) {
-    largest = std::max<std::uint64_t>(largest, group.block_bytes);
-  }
-  return largest;
-}
-
-std::uint64_t SmallestBlock(const KvLayout& layout) {
-  std::uint64_t smallest = std::numeric_limits<std::uint64_t>::max();
-  for (const StoreGroup& group : layout.store_groups()) {
-    smallest = std::min<std::uint64_t>(smallest, group.block_bytes);
-  }
-  return smallest;
-}
-
-}  // namespace
-
-std::uint64_t BlockStore::ChoosePageBytes(const KvLayout& layout, std::uint64_t memory_bytes) {
-  const std::uint64_t largest = LargestBlock(layout);
-  const std::uint64_t most = std::min<std::uint64_t>(kMaxSlots * SmallestBlock(layout),
-                                                     memory_bytes / layout.store_groups().size());
-  const std::uint64_t wanted =
-      std::clamp(memory_bytes / kPagesWanted, largest, kBlocksWanted * largest);
-  // Candidates: whole numbers of blocks of one group, from the wanted size to twice that.
-  std::uint64_t best = 0;
-  double best_waste = 0;
-  for (const StoreGroup& group : layout.store_groups()) {
-    const std::uint64_t block = group.block_bytes;
-    const std::uint64_t first = (wanted + block - 1) / block;
-    for (std::uint64_t count = first; count <= 2 * first && count * block <= most; ++count) {
-      const std::uint64_t page = count * block;
-      if (page < largest) continue;
-      double waste = static_cast<double>(memory_bytes % page) / static_cast<double>(memory_bytes);
-      for (const StoreGroup& other : layout.store_groups()) {
-        waste += static_cast<double>(page % other.block_bytes) / static_cast<double>(page);
-      }
-      if (best == 0 || waste < best_waste || (waste == best_waste && page < best)) {
-        best = page;
-        best_waste = waste;
-      }
-    }
-  }
-  return best == 0 ? largest : best;
-}
 
 Result<BlockStore> BlockStore::Create(const KvLayout& layout, const BlockStoreOptions& options) {
-  const std::uint64_t largest = LargestBlock(layout);
-  // A page belongs to one group: the least that works is one page each, of the largest block.
-  const std::uint64_t least = largest * layout.store_groups().size();
-  if (options.memory_bytes < least) {
-    return MakeError(ErrorCode::kInvalidArgument,
-                     "KV memory of {} bytes holds no block of {} tokens of every lane group; give "
-                     "--kv-memory at "
-                     "least {} bytes",
-                     options.memory_bytes, layout.block_tokens(), least);
-  }
-  const std::uint64_t page =
-      options.page_bytes > 0 ? options.page_bytes : ChoosePageBytes(layout, options.memory_bytes);
-  const std::uint64_t most = kMaxSlots * SmallestBlock(layout);
-  if (page < largest || page % 64 != 0 || page > most ||
-      options.memory_bytes / page < layout.store_groups().size()) {
-    return MakeError(ErrorCode::kInvalidArgument,
-                     "KV pages of {} bytes; a page must be a multiple of 64 from {} (the largest "
-                     "block) to {}, and the memory of {} bytes must hold one for each group",
-                     page, largest, most, options.memory_bytes);
-  }
+  ASHLAR_ASSIGN(const PageCut cut,
+                PageCut::Of(layout, {.memory_bytes = options.memory_bytes,
+                                     .max_memory_bytes = options.max_memory_bytes,
+                                     .page_bytes = options.page_bytes}));
   const std::uint64_t bytes = std::max(options.memory_bytes, options.max_memory_bytes);
-  const std::uint64_t pages = bytes / page;
-  if (pages > kMaxBlocks / (page / SmallestBlock(layout))) {
-    return MakeError(ErrorCode::kInvalidArgument,
-                     "KV memory of {} bytes has more blocks than the {} that can be numbered; give "
-                     "larger --block-tokens",
-                     bytes, kMaxBlocks);
-  }
   ASHLAR_ASSIGN(Arena arena,
                 options.has_bytes ? Arena::Create(bytes) : Arena::CreateWithoutBytes(bytes));
-  return BlockStore(layout, std::move(arena), options, page);
+  return BlockStore(layout, std::move(arena), options, cut);
 }
 
 BlockStore::BlockStore(const KvLayout& layout, Arena arena, const BlockStoreOptions& options,
-                       std::uint64_t page_bytes)
-    : arena_(std::move(arena)), memory_bytes_(0), page_bytes_(page_bytes) {
+                       const PageCut& cut)
+    : arena_(std::move(arena)), memory_bytes_(0), page_bytes_(cut.page_bytes()) {
   const std::uint64_t max_pages = arena_.bytes() / page_bytes_;
   pages_.resize(max_pages);
   for (const StoreGroup& group : layout.store_groups()) {
     Group state;
     state.block_bytes = group.block_bytes;
-    state.slots = static_cast<std::uint32_t>(page_bytes_ / group.block_bytes);
+    state.slots =
+        static_cast<std::uint32_t>(cut.blocks_per_page(static_cast<std::uint32_t>(groups_.size())));
     state.lists.assign(state.slots + 1, kNil);
     state.present.assign(state.slots / 64 + 1, 0);
     stride_ = std::max(stride_, state.slots);

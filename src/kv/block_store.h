@@ -32,26 +32,22 @@
 #include "kv/arena.h"
 #include "kv/ids.h"
 #include "kv/layout.h"
+#include "kv/page_cut.h"
 
 namespace ashlar::kv {
 
 struct BlockStoreOptions {
   std::uint64_t memory_bytes = 0;      // the hard cap now
   std::uint64_t max_memory_bytes = 0;  // what Resize may raise it to; 0: memory_bytes
-  std::uint64_t page_bytes = 0;        // 0: chosen, see ChoosePageBytes
+  std::uint64_t page_bytes = 0;        // 0: chosen (PageCut::ChoosePageBytes)
   bool has_bytes = true;               // false: decisions only, Data() must not be called
 };
 
 class BlockStore {
  public:
-  // `layout` is copied as far as needed. Errors: kInvalidArgument when the memory holds less than
-  // one block of each group (naming the size that would do), or a page no block of some group;
-  // kResourceExhausted from the system.
+  // `layout` is copied as far as needed. Errors: as PageCut::Of; kResourceExhausted from the
+  // system.
   static Result<BlockStore> Create(const KvLayout& layout, const BlockStoreOptions& options);
-
-  // The page size of an arena of `memory_bytes`: 1/64 of it, or eight blocks of the largest kind if
-  // that is less, up to twice that; of those, the size that wastes least, summed over the groups.
-  static std::uint64_t ChoosePageBytes(const KvLayout& layout, std::uint64_t memory_bytes);
 
   // A block of the group: from its fullest page that has room, else from a free page. nullopt when
   // there is neither.
@@ -98,7 +94,6 @@ class BlockStore {
 
  private:
   static constexpr std::uint32_t kNil = 0xFFFFFFFF;
-  static constexpr std::uint32_t kMaxSlots = 4096;  // blocks of a page
 
   enum class PageState : std::uint8_t { kAbsent, kFree, kOwned };
   struct Page {
@@ -126,7 +121,7 @@ class BlockStore {
   };
 
   BlockStore(const KvLayout& layout, Arena arena, const BlockStoreOptions& options,
-             std::uint64_t page_bytes);
+             const PageCut& cut);
 
   std::size_t SlotIndex(std::uint32_t page, std::uint32_t slot) const {
     return std::size_t{page} * stride_ + slot;

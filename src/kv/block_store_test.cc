@@ -53,7 +53,7 @@ TEST(BlockStore, ChosenPagesWasteLittleForEveryGroup) {
   for (const char* const name : {"full", "window", "hybrid", "mixed", "encoded", "codecs"}) {
     const KvLayout layout = Layout(name);
     for (const std::uint64_t bytes : {std::uint64_t{1} << 18, std::uint64_t{1} << 22}) {
-      const std::uint64_t page = BlockStore::ChoosePageBytes(layout, bytes);
+      const std::uint64_t page = PageCut::ChoosePageBytes(layout, bytes);
       for (const StoreGroup& group : layout.store_groups()) {
         EXPECT_LE(page % group.block_bytes, page / 8) << name << ", pages of " << page;
       }

@@ -48,12 +48,9 @@ PrefixLease KvCache::Lookup(const Prompt& prompt, AccountId account, LookupRepor
 }
 
 void KvCache::BlocksNeeded(const AdmitOptions& options, std::vector<std::uint64_t>& blocks) const {
-  blocks.assign(core_->store_groups(), core_->layout.OpenBlocks(options.max_rollback));
-  for (std::uint32_t g = 0; g < core_->groups(); ++g) {
-    blocks[g] =
-        core_->layout.group(g).PeakBlocks(options.max_tokens, options.chunk + options.max_rollback);
-    if (options.max_rollback > 0) ++blocks[g];  // to copy the sealed block that is gone back into
-  }
+  core_->layout.PeakBlocks(
+      {.tokens = options.max_tokens, .chunk = options.chunk, .max_rollback = options.max_rollback},
+      blocks);
 }
 
 bool KvCache::CouldEverFit(const AdmitOptions& options) const {

@@ -1,5 +1,5 @@
-// What is predicted is what is used: BlocksNeeded, BlocksHeld and BlocksNeededToFork against the
-// blocks that sequences really hold, for every length.
+// What is predicted is what is used: BlocksNeeded, BlocksHeld, HeldBlocks and BlocksNeededToFork
+// against the blocks that sequences really hold, for every length.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -56,6 +56,9 @@ class CachePredictor : public ::testing::TestWithParam<std::string> {
       }
       sequence.Commit(text.subspan(at, count));
       at += count;
+      std::vector<std::uint64_t> held;
+      scene_->layout().HeldBlocks(at, held);
+      ASSERT_EQ(scene_->layout().BytesOf(held), sequence.bytes()) << "after " << at << " tokens";
     }
   }
 

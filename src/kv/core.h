@@ -43,7 +43,7 @@ struct Retention {
 struct CacheOptions {
   std::uint64_t memory_bytes = 0;      // the hard cap
   std::uint64_t max_memory_bytes = 0;  // what Resize may raise it to; 0: memory_bytes
-  std::uint64_t page_bytes = 0;        // 0: chosen (BlockStore::ChoosePageBytes)
+  std::uint64_t page_bytes = 0;        // 0: chosen (PageCut::ChoosePageBytes)
   bool has_bytes = true;               // false: decisions only, as for a simulator
   ReplacementKind replacement = ReplacementKind::kLru;
   std::vector<AccountLimits> accounts = {};

@@ -209,6 +209,19 @@ std::uint64_t KvLayout::BytesOf(std::span<const std::uint64_t> blocks) const {
   return bytes;
 }
 
+void KvLayout::PeakBlocks(const SequenceReach& reach, std::vector<std::uint64_t>& blocks) const {
+  blocks.assign(store_groups_.size(), OpenBlocks(reach.max_rollback));
+  for (std::size_t g = 0; g < groups_.size(); ++g) {
+    blocks[g] = groups_[g].PeakBlocks(reach.tokens, reach.chunk + reach.max_rollback);
+    if (reach.max_rollback > 0) ++blocks[g];  // to copy the sealed block that is gone back into
+  }
+}
+
+void KvLayout::HeldBlocks(std::uint64_t tokens, std::vector<std::uint64_t>& blocks) const {
+  blocks.assign(store_groups_.size(), OpenBlocks(0));
+  for (std::size_t g = 0; g < groups_.size(); ++g) blocks[g] = groups_[g].BlocksHeld(tokens, 0);
+}
+
 std::optional<LanePlace> KvLayout::Find(LaneId lane) const {
   const auto place = places_.find(lane);
   if (place == places_.end()) return std::nullopt;

@@ -172,6 +172,13 @@ struct StoreGroup {
   std::size_t block_bytes = 0;
 };
 
+// How far a sequence may come.
+struct SequenceReach {
+  std::uint64_t tokens = 0;        // stored at the most
+  std::uint64_t chunk = 1;         // the most tokens computed at once
+  std::uint64_t max_rollback = 0;  // the most that it may go back by
+};
+
 class KvLayout {
  public:
   // Errors: kInvalidArgument naming the group, the field, its value and what is allowed:
@@ -201,6 +208,12 @@ class KvLayout {
   std::uint64_t BlocksNeeded(std::uint64_t tokens) const {
     return (tokens + spec_.block_tokens - 1) / spec_.block_tokens;
   }
+
+  // The most blocks that a sequence ever holds, by store group, sharing nothing and however it is
+  // cut: what is promised to it.
+  void PeakBlocks(const SequenceReach& reach, std::vector<std::uint64_t>& blocks) const;
+  // The blocks it holds, by store group, once `tokens` are computed and it does not go back.
+  void HeldBlocks(std::uint64_t tokens, std::vector<std::uint64_t>& blocks) const;
 
   // Open blocks that a sequence has in every encoded group: those that the tokens it may go back by
   // can lie in, and one to go on in.

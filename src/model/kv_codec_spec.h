@@ -5,8 +5,8 @@
 //   codec   := as base/kv_codec.h: f16, q8, hq4 ...
 //
 // A codec alone is for K and V. `edge=2@hq8`: the first and the last two layers have hq8 for both.
-// `sliding=f16`: so have the layers that attend to a window only (of the models that run today none
-// has any). Presets:
+// `sliding=f16`: so have the layers that attend to a window only, at the ends too (of the models
+// that run today none has any). Presets:
 //
 //   exact         f16
 //   q8            k=hq8,v=q8                  8.5 bits

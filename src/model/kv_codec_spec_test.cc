@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+#include <string_view>
+#include <vector>
+
 #include "model/kv_layout.h"
 
 namespace ashlar::model {
@@ -81,6 +85,47 @@ TEST(KvLayoutOf, ACodecForLayersThatAModelDoesNotHaveIsRefused) {
   const Result<kv::KvLayout> layout = KvLayoutOf(Config(6), spec, 16);
   ASSERT_FALSE(layout.ok());
   EXPECT_NE(layout.error().message.find("sliding"), std::string::npos);
+}
+
+std::vector<std::string> GroupNames(const kv::KvLayout& layout) {
+  std::vector<std::string> names;
+  names.reserve(layout.groups().size());
+  for (const kv::LaneGroup& group : layout.groups()) names.push_back(group.name());
+  return names;
+}
+
+TEST(KvLayoutOf, SlidingLayersAreAGroupOfTheirOwn) {
+  std::vector<LayerKv> layers(12, {.kv_heads = 2, .key_dim = 64, .value_dim = 64, .window = 512});
+  for (const std::size_t full : {5u, 11u}) layers[full].window = 0;
+  const auto names = [&](std::string_view spec) {
+    return GroupNames(*KvLayoutOf(layers, *ParseKvCodecSpec(spec), 16));
+  };
+  EXPECT_EQ(names("f16"), (std::vector<std::string>{"full", "sliding"}));
+  // Layer 11 is the only full one at an end; 0, 1 and 10 slide.
+  EXPECT_EQ(names("q4"), (std::vector<std::string>{"full", "sliding", "edge", "sliding edge"}));
+  // What sliding= says goes before what edge= says.
+  EXPECT_EQ(names("k=hq4,v=hq4,edge=2@hq8,sliding=f16"),
+            (std::vector<std::string>{"full", "sliding", "edge"}));
+  const kv::KvLayout layout =
+      *KvLayoutOf(layers, *ParseKvCodecSpec("k=hq4,v=hq4,edge=2@hq8,sliding=f16"), 16);
+  EXPECT_EQ(layout.group(1).spec().window, 512u);
+  EXPECT_EQ(layout.group(1).spec().lanes.size(), 10u * 2u);
+  EXPECT_FALSE(layout.group(1).is_encoded());
+}
+
+TEST(KvLayoutOf, LayersMayShareKeepNothingOrDiffer) {
+  std::vector<LayerKv> layers(6, {.kv_heads = 2, .key_dim = 64, .value_dim = 64});
+  layers[1] = {};                   // keeps nothing
+  layers[4] = {.source_layer = 3};  // reads layer 3's
+  layers[5].kv_heads = 1;           // other heads, the same rows: the same group
+  layers[2].key_dim = layers[2].value_dim = 128;
+  const kv::KvLayout layout = *KvLayoutOf(layers, KvCodecSpec::Of({}), 16);
+  EXPECT_EQ(GroupNames(layout), (std::vector<std::string>{"full", "full 2"}));
+  EXPECT_EQ(layout.group(0).spec().lanes.size(), 2u + 2u + 1u);
+  EXPECT_FALSE(layout.Find({.layer = 1}).has_value());
+  EXPECT_EQ(layout.Find({.layer = 4, .head = 1})->key_offset,
+            layout.Find({.layer = 3, .head = 1})->key_offset);
+  EXPECT_EQ(layout.bytes_per_token(), 5u * 2 * 64 * 2 + 2u * 2 * 128 * 2);
 }
 
 TEST(KvLayoutOf, AModelThatIsAllEdgeHasOneGroup) {
