@@ -1,19 +1,29 @@
-// make_tiny_model NAME FILE writes a tiny random model; make_tiny_model --list prints the names.
+// make_tiny_model NAME FILE writes a tiny random model. --list prints the names of those that the
+// engine runs, --list-families those that it does not run yet.
 #include <cstdio>
 #include <string_view>
+#include <vector>
 
 #include "model/testing/tiny_model.h"
 
+namespace {
+
+int PrintNames(const std::vector<ashlar::model::NamedTinyModel>& models) {
+  for (const auto& model : models) {
+    std::printf("%.*s\n", static_cast<int>(model.name.size()), model.name.data());
+  }
+  return 0;
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
   namespace model = ashlar::model;
-  if (argc == 2 && std::string_view(argv[1]) == "--list") {
-    for (const auto& model : model::AllTinyModels()) {
-      std::printf("%.*s\n", static_cast<int>(model.name.size()), model.name.data());
-    }
-    return 0;
-  }
+  const std::string_view word = argc == 2 ? argv[1] : "";
+  if (word == "--list") return PrintNames(model::AllTinyModels());
+  if (word == "--list-families") return PrintNames(model::FamilyTinyModels());
   if (argc != 3) {
-    std::fprintf(stderr, "usage: make_tiny_model NAME FILE | make_tiny_model --list\n");
+    std::fprintf(stderr, "usage: make_tiny_model NAME FILE | --list | --list-families\n");
     return 2;
   }
   const auto options = model::FindTinyModel(argv[1]);
