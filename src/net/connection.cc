@@ -1,5 +1,7 @@
 #include "net/connection.h"
 
+#include <sys/socket.h>
+
 #include <algorithm>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/post.hpp>
@@ -16,18 +18,26 @@ using boost::system::error_code;
 
 // One read; shared by all connections of a thread.
 constexpr std::size_t kReadBytes = 64 * 1024;
-// How long, and for how many bytes, a closing connection listens on.
-constexpr std::int64_t kLingerMs = 2'000;
+// For how many bytes a closing connection listens on.
 constexpr std::size_t kMaxLingerBytes = 32u << 20;
-// How long an answer to a client that has closed its half may still take.
-constexpr std::int64_t kHalfClosedMs = 5'000;
+// How long an answer to a client that counts as gone, because it closed its half and cannot be
+// asked, may still take.
+constexpr std::int64_t kGoneMs = 5'000;
+// What a client may make a TLS session say (alerts, key updates) without reading it.
+constexpr std::size_t kMaxTlsBacklogBytes = 256 * 1024;
 
 Connection::Connection(std::shared_ptr<ServerCore> core, Socket socket)
-    : core_(std::move(core)), socket_(std::move(socket)), timer_(socket_.get_executor()) {}
+    : core_(std::move(core)), socket_(std::move(socket)), timer_(socket_.get_executor()) {
+  if (core_->options.tls) {
+    tls_ = std::make_unique<TlsSession>(core_->options.tls);
+    handshake_deadline_ = After(core_->options.tls_handshake_timeout_ms);
+  }
+}
 
 void Connection::Start() {
   asio::post(socket_.get_executor(), [self = shared_from_this()] {
-    self->SetDeadline(self->After(self->core_->options.idle_timeout_ms));
+    self->SetDeadline(
+        std::min(self->handshake_deadline_, self->After(self->core_->options.idle_timeout_ms)));
     self->WaitReadable();
   });
 }
@@ -73,6 +83,23 @@ void Connection::WaitReadable() {
   });
 }
 
+// Without the bytes that a client may still send: for one that has said it sends no more.
+void Connection::WaitError() {
+  socket_.async_wait(Socket::wait_error, [self = shared_from_this()](error_code error) {
+    if (error || self->state_ == State::kClosed) {
+      return;
+    }
+    int reason = 0;
+    socklen_t bytes = sizeof(reason);
+    getsockopt(self->socket_.native_handle(), SOL_SOCKET, SO_ERROR, &reason, &bytes);
+    if (reason != 0) {
+      self->Close();
+    } else {
+      self->WaitError();  // urgent data, of which we know nothing
+    }
+  });
+}
+
 void Connection::OnReadable() {
   static thread_local std::vector<char> buffer(kReadBytes);
   error_code error;
@@ -84,7 +111,53 @@ void Connection::OnReadable() {
   } else if (error) {
     Close();
   } else {
-    OnInput({buffer.data(), bytes});
+    OnWireInput({buffer.data(), bytes});
+  }
+}
+
+void Connection::OnWireInput(std::string_view bytes) {
+  if (tls_ == nullptr) {
+    OnInput(bytes);
+    return;
+  }
+  const bool was_shaking_hands = is_shaking_hands();
+  if (!std::exchange(has_read_, true) && !LooksLikeTls(bytes)) {
+    if (state_ != State::kReading) {
+      Close();  // is being refused already, in TLS
+      return;
+    }
+    tls_.reset();
+    AnswerByItself(400, "this port speaks HTTPS; the URL must begin with https://");
+    WaitReadable();
+    return;
+  }
+  std::string plain;
+  const TlsSession::Progress progress = tls_->Receive(bytes, plain);
+  if (progress == TlsSession::Progress::kFailed) {
+    if (!is_writing_) {
+      // The alert says why; one attempt.
+      error_code ignored;
+      socket_.write_some(asio::buffer(tls_->TakeOutput()), ignored);
+    }
+    Close();
+    return;
+  }
+  if (was_shaking_hands && tls_->is_established() && state_ == State::kReading) {
+    SetDeadline(After(core_->options.idle_timeout_ms));
+  }
+  if (!plain.empty()) {
+    OnInput(plain);
+  } else {
+    WaitReadable();
+  }
+  if (progress == TlsSession::Progress::kPeerClosed) {
+    OnPeerClosed();
+  }
+  if (was_shaking_hands || tls_->output_bytes() > 0) {
+    PumpOutput();
+  }
+  if (tls_->output_bytes() > kMaxTlsBacklogBytes) {
+    Abort();
   }
 }
 
@@ -109,18 +182,33 @@ void Connection::OnInput(std::string_view bytes) {
 }
 
 void Connection::OnPeerClosed() {
+  if (has_peer_closed_ || state_ == State::kClosed) {
+    return;
+  }
   has_peer_closed_ = true;
-  if (state_ != State::kAnswering) {
+  if (state_ != State::kAnswering || !exchange_) {
     if (!is_writing_) {
       Close();
     }
     return;
   }
   is_draining_ = true;
-  SetDeadline(std::min(deadline_, After(kHalfClosedMs)));
   // on_gone may drop the last handle or answer; both only post.
   const std::shared_ptr<Exchange> exchange = exchange_;
   exchange->ForbidKeepAlive();
+  WaitError();
+  if (!exchange->Probe()) {
+    GiveUpOnClient();
+  } else if (!is_writing_) {
+    SetDeadline(QuietDeadline());
+  }
+}
+
+// Its work is called off; an answer that is all but ready may still reach it.
+void Connection::GiveUpOnClient() {
+  is_given_up_ = true;
+  SetDeadline(std::min(deadline_, After(kGoneMs)));
+  const std::shared_ptr<Exchange> exchange = exchange_;
   exchange->MarkGone();
 }
 
@@ -178,7 +266,8 @@ void Connection::Dispatch() {
   const AnswerOptions answer{.is_head = false,
                              .is_http10 = reader_->is_http10(),
                              .keep_alive = reader_->keep_alive() && !is_draining_,
-                             .max_pending_bytes = core_->options.max_pending_bytes};
+                             .max_pending_bytes = core_->options.max_pending_bytes,
+                             .total = core_->pending};
   HttpRequest request = reader_->TakeRequest();
   reader_.reset();
   AnswerOptions options = answer;
@@ -204,150 +293,6 @@ void Connection::NextRequest() {
   SetDeadline(After(core_->options.idle_timeout_ms));
   ParseInput();
   WaitReadable();
-}
-
-// --- Writing ---
-
-// Ends the connection with an answer of the server's own.
-void Connection::AnswerByItself(int status, std::string_view message) {
-  Exchange exchange({}, {.is_head = false,
-                         .is_http10 = false,
-                         .keep_alive = false,
-                         .max_pending_bytes = core_->options.max_pending_bytes});
-  exchange.Send(ErrorResponse(core_->options, status, message));
-  reader_.reset();
-  input_ = std::string();
-  state_ = State::kLingering;
-  SetDeadline(After(kLingerMs));
-  is_answer_complete_ = true;
-  close_after_answer_ = true;
-  QueueBytes(exchange.TakeOutput().bytes);
-}
-
-void Connection::QueueBytes(std::string_view bytes) {
-  own_output_ += bytes;
-  PumpOutput();
-}
-
-void Connection::PumpOutput() {
-  if (is_writing_ || state_ == State::kClosed) {
-    return;
-  }
-  if (output_.empty()) {
-    output_.swap(own_output_);
-  }
-  if (output_.empty() && exchange_ && !is_answer_complete_) {
-    Exchange::Output taken = exchange_->TakeOutput();
-    if (taken.is_cut) {
-      Abort();
-      return;
-    }
-    output_ = std::move(taken.bytes);
-    exchange_bytes_ = output_.size();
-    is_answer_complete_ = taken.is_last;
-    close_after_answer_ = taken.close_after || is_draining_;
-  }
-  if (output_.empty()) {
-    OnOutputDrained();
-    return;
-  }
-  is_writing_ = true;
-  SetDeadline(After(core_->options.idle_timeout_ms));
-  socket_.async_write_some(
-      asio::buffer(output_.data() + output_offset_, output_.size() - output_offset_),
-      [self = shared_from_this()](error_code error, std::size_t bytes) {
-        self->is_writing_ = false;
-        if (self->state_ == State::kClosed) {
-          return;
-        }
-        if (error) {
-          self->Close();
-        } else {
-          self->OnWritten(bytes);
-        }
-      });
-}
-
-void Connection::OnWritten(std::size_t bytes) {
-  output_offset_ += bytes;
-  if (output_offset_ == output_.size()) {
-    if (exchange_ && exchange_bytes_ > 0) {
-      exchange_->MarkSent(std::exchange(exchange_bytes_, 0));
-    }
-    output_ = std::string();
-    output_offset_ = 0;
-    if (state_ == State::kAnswering && !has_peer_closed_) {
-      SetDeadline(kNever);
-    }
-  }
-  PumpOutput();
-}
-
-void Connection::OnOutputDrained() {
-  if (!is_answer_complete_) {
-    if (state_ == State::kReading && (is_draining_ || has_peer_closed_)) {
-      Close();
-    }
-    return;
-  }
-  if (close_after_answer_ || is_draining_) {
-    Linger();
-  } else if (state_ == State::kAnswering) {
-    NextRequest();
-  }
-}
-
-// --- Ending ---
-
-void Connection::Linger() {
-  if (exchange_) {
-    exchange_->MarkClosed();
-    exchange_.reset();
-  }
-  error_code ignored;
-  // Closing with unread bytes would send a reset.
-  const bool may_have_unread =
-      state_ == State::kLingering || !input_.empty() || socket_.available(ignored) > 0;
-  if (has_peer_closed_ || !may_have_unread) {
-    Close();
-    return;
-  }
-  socket_.shutdown(Socket::shutdown_send, ignored);
-  state_ = State::kLingering;
-  input_ = std::string();
-  SetDeadline(After(kLingerMs));
-  WaitReadable();
-}
-
-void Connection::Close() {
-  if (state_ == State::kClosed) {
-    return;
-  }
-  state_ = State::kClosed;
-  const auto self = shared_from_this();
-  error_code ignored;
-  socket_.close(ignored);
-  timer_.cancel();
-  core_->total_body_bytes -= std::exchange(charged_bytes_, 0);
-  reader_.reset();
-  if (const std::shared_ptr<Exchange> exchange = std::exchange(exchange_, nullptr)) {
-    exchange->MarkClosed();
-  }
-  const std::lock_guard lock(core_->mutex);
-  core_->connections.erase(this);
-  core_->all_closed.notify_all();
-}
-
-// Closes with a reset: the client must not take what it has for a whole answer, and unsent bytes
-// are freed.
-void Connection::Abort() {
-  if (state_ != State::kClosed) {
-    error_code ignored;
-    if (state_ == State::kAnswering) {
-      socket_.set_option(asio::socket_base::linger(true, 0), ignored);
-    }
-    Close();
-  }
 }
 
 // --- Deadlines ---
@@ -385,9 +330,34 @@ void Connection::OnDeadline() {
     AnswerByItself(408, "the request did not arrive in time");
   } else if (state_ == State::kLingering) {
     Close();
+  } else if (state_ == State::kAnswering && exchange_ && !is_writing_ && !is_given_up_) {
+    OnQuiet();
   } else {
     Abort();
   }
+}
+
+// Nothing has been sent for a while, and the client is well or has closed its half.
+void Connection::OnQuiet() {
+  if (has_peer_closed_ ? exchange_->Probe() : exchange_->Beat()) {
+    SetDeadline(QuietDeadline());
+  } else if (has_peer_closed_) {
+    GiveUpOnClient();
+  } else {
+    SetDeadline(kNever);
+  }
+}
+
+// A client that takes nothing of its answer, or does not get on with its handshake, is cut.
+Connection::Clock::time_point Connection::WriteDeadline() const {
+  const Clock::time_point write = After(core_->options.idle_timeout_ms);
+  return is_shaking_hands() ? std::min(write, handshake_deadline_) : write;
+}
+
+// While an answer is being computed and everything of it that is there has been sent.
+Connection::Clock::time_point Connection::QuietDeadline() const {
+  const bool is_watched = has_peer_closed_ || (exchange_ && exchange_->has_heartbeat());
+  return is_watched ? After(core_->options.heartbeat_ms) : kNever;
 }
 
 }  // namespace ashlar::net

@@ -1,5 +1,6 @@
 // One client's connection: reads requests one after the other, hands each to the handler, carries
-// the answer, and notices when the client leaves.
+// the answer, and notices when the client leaves. With TLS a TlsSession stands between the socket
+// and everything else.
 //
 //   kReading    waits for a request, or for the rest of one
 //   kAnswering  the handler has it; bytes of pipelined requests wait in the buffer, up to a bound
@@ -8,8 +9,9 @@
 //   kClosed
 //
 // In all states but the last one wait for readable bytes is pending, which is how a client that
-// leaves is noticed while its answer is still being computed. An idle connection owns no read
-// buffer.
+// leaves is noticed while its answer is still being computed. Once the client has closed its half,
+// the wait is for an error instead: the reset that its machine sends when nobody reads the answer
+// any more (see Exchange::Probe). An idle connection owns no read buffer.
 //
 // Threads: everything runs on the connection's strand; Start, StartRefusing, ScheduleFlush,
 // BeginDrain and ForceClose may be called from any thread and post to it.
@@ -31,6 +33,7 @@
 #include "net/exchange.h"
 #include "net/http_server.h"
 #include "net/request_reader.h"
+#include "net/tls.h"
 
 namespace ashlar::net {
 
@@ -45,10 +48,12 @@ struct ServerCore {
   ServerCore(const HttpServerOptions& server_options, HttpHandler server_handler)
       : options(server_options),
         handler(std::move(server_handler)),
+        pending(std::make_shared<PendingTotal>(server_options.max_total_pending_bytes)),
         io(static_cast<int>(server_options.io_threads)) {}
 
   const HttpServerOptions options;
   const HttpHandler handler;
+  const std::shared_ptr<PendingTotal> pending;  // see HttpServerOptions::max_total_pending_bytes
   boost::asio::io_context io;
   std::atomic<std::size_t> total_body_bytes{0};  // see HttpServerOptions::max_total_body_bytes
 
@@ -78,9 +83,12 @@ class Connection final : public AnswerTransport, public std::enable_shared_from_
   static constexpr Clock::time_point kNever = Clock::time_point::max();
 
   void WaitReadable();
+  void WaitError();
   void OnReadable();
+  void OnWireInput(std::string_view bytes);
   void OnInput(std::string_view bytes);
   void OnPeerClosed();
+  void GiveUpOnClient();
   void ParseInput();
   void ParseRequest();
   bool ChargeBody();
@@ -90,6 +98,8 @@ class Connection final : public AnswerTransport, public std::enable_shared_from_
   void AnswerByItself(int status, std::string_view message);
   void QueueBytes(std::string_view bytes);
   void PumpOutput();
+  bool TakeAnswer();
+  bool FillWire();
   void OnWritten(std::size_t bytes);
   void OnOutputDrained();
   void Linger();
@@ -99,18 +109,25 @@ class Connection final : public AnswerTransport, public std::enable_shared_from_
   void SetDeadline(Clock::time_point deadline);
   void ArmTimer();
   void OnDeadline();
+  void OnQuiet();
+  Clock::time_point WriteDeadline() const;
+  Clock::time_point QuietDeadline() const;
+  bool is_shaking_hands() const { return tls_ != nullptr && !tls_->is_established(); }
   Clock::time_point After(std::int64_t ms) const {
     return Clock::now() + std::chrono::milliseconds(ms);
   }
 
   const std::shared_ptr<ServerCore> core_;
   Socket socket_;
+  std::unique_ptr<TlsSession> tls_;  // null: plain
   boost::asio::steady_timer timer_;
 
   State state_ = State::kReading;
   bool is_waiting_readable_ = false;
   bool is_draining_ = false;
-  bool has_peer_closed_ = false;
+  bool has_read_ = false;         // any byte
+  bool has_peer_closed_ = false;  // its sending half
+  bool is_given_up_ = false;      // counts as gone, though it may still read
   std::size_t lingered_bytes_ = 0;
 
   std::string input_;  // bytes that no request has taken yet
@@ -122,11 +139,15 @@ class Connection final : public AnswerTransport, public std::enable_shared_from_
   std::string output_;                  // being written, from output_offset_
   std::size_t output_offset_ = 0;
   std::size_t exchange_bytes_ = 0;  // of output_, to be marked sent
+  std::string wire_;                // with TLS: what is being written, from wire_offset_
+  std::size_t wire_offset_ = 0;
+  std::size_t wire_plain_bytes_ = 0;  // of output_, that wire_ carries
   bool is_writing_ = false;
   bool is_answer_complete_ = false;
   bool close_after_answer_ = false;
 
   Clock::time_point deadline_ = kNever;
+  Clock::time_point handshake_deadline_ = kNever;
   Clock::time_point timer_expiry_ = kNever;  // kNever: not armed
 };
 

@@ -1,41 +1,57 @@
 #include "net/exchange.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/check.h"
-#include "net/http_message.h"
 
 namespace ashlar::net {
+
+// Of HTTP/1.1; skipped by every client, unlike the rarer 102 (RFC 9110 15.2).
+constexpr std::string_view kInterimAnswer = "HTTP/1.1 100 Continue\r\n\r\n";
 
 Exchange::Exchange(std::weak_ptr<AnswerTransport> transport, const AnswerOptions& options)
     : transport_(std::move(transport)), options_(options), keep_alive_(options.keep_alive) {}
 
-void Exchange::Send(const HttpResponse& response) {
+Exchange::~Exchange() { SetUnsentLocked(0); }
+
+void Exchange::AddHeader(std::string_view name, std::string_view value) {
+  const std::lock_guard lock(mutex_);
+  ASHLAR_DCHECK(state_ == State::kUnanswered, "headers come before the answer");
+  headers_.emplace_back(name, value);
+}
+
+void Exchange::Send(HttpResponse response) {
   std::function<void()> dropped;  // destroyed after the lock: it may hold anything
   const std::lock_guard lock(mutex_);
   ASHLAR_DCHECK(state_ == State::kUnanswered, "a request is answered once");
   if (state_ == State::kUnanswered) {
     dropped.swap(on_gone_);
-    SendLocked(response);
+    SendLocked(std::move(response));
   }
 }
 
-void Exchange::SendLocked(const HttpResponse& response) {
-  HeadOptions head{.keep_alive = keep_alive_, .is_chunked = false, .content_length = {}};
+std::string Exchange::HeadLocked(const HttpResponse& response, HeadOptions head) const {
+  head.keep_alive = keep_alive_;
+  head.more_headers = headers_;
+  return FormatHead(response, head);
+}
+
+void Exchange::SendLocked(HttpResponse response) {
   const bool has_body = response.status != 204;
+  HeadOptions head;
   if (has_body) {
     head.content_length = response.body.size();
   }
-  pending_ = FormatHead(response, head);
+  AppendLocked(HeadLocked(response, head));
   if (has_body && !options_.is_head) {
-    pending_ += response.body;
+    AppendLocked(response.body);
   }
-  unsent_bytes_ += pending_.size();
   state_ = State::kComplete;
   ScheduleFlushLocked();
 }
 
-void Exchange::StartStream(const HttpResponse& head) {
+void Exchange::StartStream(const HttpResponse& head, std::string_view heartbeat) {
   const std::lock_guard lock(mutex_);
   ASHLAR_DCHECK(state_ == State::kUnanswered, "a request is answered once");
   if (state_ != State::kUnanswered) {
@@ -43,9 +59,8 @@ void Exchange::StartStream(const HttpResponse& head) {
   }
   is_chunked_ = !options_.is_http10;
   keep_alive_ = keep_alive_ && is_chunked_;
-  pending_ = FormatHead(
-      head, {.keep_alive = keep_alive_, .is_chunked = is_chunked_, .content_length = {}});
-  unsent_bytes_ += pending_.size();
+  heartbeat_ = options_.is_head ? std::string_view() : heartbeat;
+  AppendLocked(HeadLocked(head, {.is_chunked = is_chunked_, .content_length = {}}));
   state_ = State::kStreaming;
   ScheduleFlushLocked();
 }
@@ -56,9 +71,11 @@ bool Exchange::Write(std::string_view bytes) {
   if (state_ != State::kStreaming || is_gone_ || is_cut_) {
     return false;
   }
-  if (unsent_bytes_ > options_.max_pending_bytes) {
+  const bool are_all_too_many = options_.total && unsent_bytes_ > kFairPendingBytes &&
+                                options_.total->bytes > options_.total->max_bytes;
+  if (unsent_bytes_ > options_.max_pending_bytes || are_all_too_many) {
     is_cut_ = true;
-    unsent_bytes_ -= pending_.size();
+    SetUnsentLocked(unsent_bytes_ - pending_.size());
     pending_ = std::string();
     ScheduleFlushLocked();
     return false;
@@ -66,13 +83,7 @@ bool Exchange::Write(std::string_view bytes) {
   if (options_.is_head) {
     return true;
   }
-  const std::size_t before = pending_.size();
-  if (is_chunked_) {
-    AppendChunk(bytes, pending_);
-  } else {
-    pending_ += bytes;
-  }
-  unsent_bytes_ += pending_.size() - before;
+  AppendBodyLocked(bytes);
   ScheduleFlushLocked();
   return true;
 }
@@ -85,8 +96,7 @@ void Exchange::End() {
     return;
   }
   if (is_chunked_ && !options_.is_head && !is_cut_) {
-    pending_ += kLastChunk;
-    unsent_bytes_ += kLastChunk.size();
+    AppendLocked(kLastChunk);
   }
   state_ = State::kComplete;
   dropped.swap(on_gone_);
@@ -132,7 +142,39 @@ Exchange::Output Exchange::TakeOutput() {
 
 void Exchange::MarkSent(std::size_t bytes) {
   const std::lock_guard lock(mutex_);
-  unsent_bytes_ -= bytes;
+  SetUnsentLocked(unsent_bytes_ - std::min(bytes, unsent_bytes_));
+}
+
+bool Exchange::Beat() {
+  const std::lock_guard lock(mutex_);
+  return BeatLocked();
+}
+
+bool Exchange::BeatLocked() {
+  if (state_ != State::kStreaming || heartbeat_.empty() || is_cut_ || unsent_bytes_ > 0) {
+    return false;
+  }
+  AppendBodyLocked(heartbeat_);
+  ScheduleFlushLocked();
+  return true;
+}
+
+bool Exchange::Probe() {
+  const std::lock_guard lock(mutex_);
+  if (unsent_bytes_ > 0 || state_ == State::kComplete) {
+    return true;  // will show it as well
+  }
+  if (state_ == State::kUnanswered && !options_.is_http10) {
+    AppendLocked(kInterimAnswer);
+    ScheduleFlushLocked();
+    return true;
+  }
+  return BeatLocked();
+}
+
+bool Exchange::has_heartbeat() const {
+  const std::lock_guard lock(mutex_);
+  return !heartbeat_.empty();
 }
 
 void Exchange::MarkGone() {
@@ -152,6 +194,7 @@ void Exchange::MarkClosed() {
     const std::lock_guard lock(mutex_);
     is_closed_ = true;
     pending_ = std::string();
+    SetUnsentLocked(0);
   }
   MarkGone();
 }
@@ -159,6 +202,32 @@ void Exchange::MarkClosed() {
 void Exchange::ForbidKeepAlive() {
   const std::lock_guard lock(mutex_);
   keep_alive_ = false;
+}
+
+void Exchange::AppendLocked(std::string_view bytes) {
+  if (!is_closed_) {
+    pending_ += bytes;
+    SetUnsentLocked(unsent_bytes_ + bytes.size());
+  }
+}
+
+void Exchange::AppendBodyLocked(std::string_view bytes) {
+  if (!is_closed_) {
+    const std::size_t before = pending_.size();
+    if (is_chunked_) {
+      AppendChunk(bytes, pending_);
+    } else {
+      pending_ += bytes;
+    }
+    SetUnsentLocked(unsent_bytes_ + pending_.size() - before);
+  }
+}
+
+void Exchange::SetUnsentLocked(std::size_t bytes) {
+  if (options_.total) {
+    options_.total->bytes += bytes - unsent_bytes_;  // wraps around to less
+  }
+  unsent_bytes_ = bytes;
 }
 
 // Under the lock, so that it cannot come after MarkClosed.
@@ -174,9 +243,15 @@ void Exchange::ScheduleFlushLocked() {
 
 Responder::Responder(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
-void Responder::Send(HttpResponse response) const { impl_->exchange().Send(response); }
+void Responder::AddHeader(std::string_view name, std::string_view value) const {
+  impl_->exchange().AddHeader(name, value);
+}
 
-void Responder::StartStream(HttpResponse headers) const { impl_->exchange().StartStream(headers); }
+void Responder::Send(HttpResponse response) const { impl_->exchange().Send(std::move(response)); }
+
+void Responder::StartStream(const HttpResponse& headers, std::string_view heartbeat) const {
+  impl_->exchange().StartStream(headers, heartbeat);
+}
 
 bool Responder::Write(std::string_view bytes) const { return impl_->exchange().Write(bytes); }
 

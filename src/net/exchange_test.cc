@@ -165,5 +165,85 @@ TEST_F(ExchangeTest, AStreamDroppedWithoutEndIsCut) {
   EXPECT_TRUE(exchange->TakeOutput().is_cut);
 }
 
+TEST_F(ExchangeTest, CutsWhoHoldsMoreThanAFairPartWhenAllTogetherAreTooMany) {
+  const auto total = std::make_shared<PendingTotal>(200'000);
+  const auto greedy = Make({.total = total});
+  const auto modest = Make({.total = total});
+  greedy->StartStream({});
+  modest->StartStream({});
+  EXPECT_TRUE(greedy->Write(std::string(200'000, 'x')));
+  EXPECT_TRUE(modest->Write(std::string(1000, 'x')));  // what others hold is not its fault
+  EXPECT_TRUE(modest->Write("x"));
+  EXPECT_FALSE(greedy->Write("x"));
+  EXPECT_LT(total->bytes, 2000u);
+}
+
+TEST_F(ExchangeTest, TheTotalReturnsToZeroHoweverAnswersEnd) {
+  const auto total = std::make_shared<PendingTotal>(1000);
+  {
+    const auto sent = Make({.total = total});
+    sent->Send(Text("hi"));
+    EXPECT_GT(total->bytes, 2u);
+    sent->MarkSent(sent->TakeOutput().bytes.size());
+    EXPECT_EQ(total->bytes, 0u);
+    const auto closed = Make({.total = total});
+    closed->StartStream({});
+    (void)closed->TakeOutput();  // in flight
+    closed->Write("x");
+    closed->MarkClosed();
+    EXPECT_EQ(total->bytes, 0u);
+    closed->End();
+    const auto dropped = Make({.total = total});
+    dropped->Send(Text("never taken"));
+    EXPECT_GT(total->bytes, 0u);
+  }
+  EXPECT_EQ(total->bytes, 0u);
+}
+
+TEST_F(ExchangeTest, HeadersAddedBeforeReachTheAnswerWhoeverGivesIt) {
+  const auto streamed = Make();
+  streamed->AddHeader("X-Id", "7\r\nEvil: 1");
+  streamed->StartStream({});
+  EXPECT_NE(streamed->TakeOutput().bytes.find("X-Id: 7  Evil: 1\r\n"), std::string::npos);
+  const auto dropped = Make();
+  {
+    const Responder responder(std::make_shared<Responder::Impl>(dropped, Text("fallback")));
+    responder.AddHeader("X-Id", "8");
+  }
+  EXPECT_NE(dropped->TakeOutput().bytes.find("X-Id: 8\r\n"), std::string::npos);
+}
+
+TEST_F(ExchangeTest, OnlyASilentStreamWithAHeartbeatBeats) {
+  const auto exchange = Make();
+  EXPECT_FALSE(exchange->Beat());
+  exchange->StartStream({}, ":");
+  EXPECT_FALSE(exchange->Beat());  // its head is on the way
+  exchange->MarkSent(exchange->TakeOutput().bytes.size());
+  EXPECT_TRUE(exchange->Beat());
+  EXPECT_EQ(exchange->TakeOutput().bytes, "1\r\n:\r\n");
+  exchange->End();
+  EXPECT_FALSE(exchange->Beat());
+  const auto plain = Make();
+  plain->StartStream({});
+  plain->MarkSent(plain->TakeOutput().bytes.size());
+  EXPECT_FALSE(plain->Beat());
+  const auto head = Make({.is_head = true});
+  head->StartStream({}, ":");
+  head->MarkSent(head->TakeOutput().bytes.size());
+  EXPECT_FALSE(head->Beat());
+}
+
+TEST_F(ExchangeTest, AProbeIsAnInterimAnswerOrAHeartbeatOrImpossible) {
+  const auto exchange = Make();
+  EXPECT_TRUE(exchange->Probe());
+  EXPECT_TRUE(exchange->Probe());  // one is on the way
+  const std::string interim = exchange->TakeOutput().bytes;
+  EXPECT_EQ(interim, "HTTP/1.1 100 Continue\r\n\r\n");
+  exchange->MarkSent(interim.size());
+  exchange->Send(Text("x"));
+  EXPECT_TRUE(exchange->Probe());
+  EXPECT_FALSE(Make({.is_http10 = true})->Probe());
+}
+
 }  // namespace
 }  // namespace ashlar::net

@@ -103,6 +103,9 @@ std::string FormatHead(const HttpResponse& response, const HeadOptions& options)
   for (const auto& [name, value] : response.headers) {
     AppendHeader(name, value, out);
   }
+  for (const auto& [name, value] : options.more_headers) {
+    AppendHeader(name, value, out);
+  }
   if (options.is_chunked) {
     out += "Transfer-Encoding: chunked\r\n";
   } else if (options.content_length.has_value()) {

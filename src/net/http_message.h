@@ -3,8 +3,10 @@
 
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "net/http_server.h"
 
@@ -16,7 +18,8 @@ std::string_view ReasonPhrase(int status);
 struct HeadOptions {
   bool keep_alive = true;
   bool is_chunked = false;
-  std::optional<std::size_t> content_length;  // none for streams and for 204
+  std::optional<std::size_t> content_length = {};  // none for streams and for 204
+  std::span<const std::pair<std::string, std::string>> more_headers = {};
 };
 
 // Status line and headers up to and with the empty line. Control characters in header names and

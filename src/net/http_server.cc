@@ -1,7 +1,11 @@
 #include "net/http_server.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 
+#include <algorithm>
 #include <boost/asio/post.hpp>
 #include <chrono>
 #include <exception>
@@ -61,8 +65,12 @@ Status CheckOptions(const HttpServerOptions& options) {
                    "max_connections", options.max_connections, "1 to 1000000"));
   ASHLAR_TRY(check(options.max_header_bytes >= 256 && options.max_header_bytes <= (1u << 30),
                    "max_header_bytes", options.max_header_bytes, "256 to 1 GiB"));
-  return check(options.idle_timeout_ms >= 1 && options.idle_timeout_ms <= 86'400'000,
-               "idle_timeout_ms", options.idle_timeout_ms, "1 to 86400000");
+  const auto check_ms = [&](std::string_view name, std::int64_t value) {
+    return check(value >= 1 && value <= 86'400'000, name, value, "1 to 86400000");
+  };
+  ASHLAR_TRY(check_ms("idle_timeout_ms", options.idle_timeout_ms));
+  ASHLAR_TRY(check_ms("heartbeat_ms", options.heartbeat_ms));
+  return check_ms("tls_handshake_timeout_ms", options.tls_handshake_timeout_ms);
 }
 
 // Each connection takes a descriptor; the usual soft limit of 1024 is far below what we can serve.
@@ -79,6 +87,23 @@ void RaiseDescriptorLimit(std::size_t wanted) {
         "the limit asks for will be served",
         limit.rlim_cur);
   }
+}
+
+// Answers leave at once. A machine that vanished is noticed, whether we have sent it something that
+// it does not confirm or not: after idle_timeout_ms, where the system's defaults are hours.
+void TuneSocket(int socket, std::int64_t idle_timeout_ms) {
+  const auto set = [socket](int level, int name, int value) {
+    (void)setsockopt(socket, level, name, &value, sizeof(value));
+  };
+  constexpr int kProbes = 4;
+  const int period_s =
+      static_cast<int>(std::clamp<std::int64_t>(idle_timeout_ms / 1000 / (kProbes + 1), 1, 3600));
+  set(IPPROTO_TCP, TCP_NODELAY, 1);
+  set(SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(IPPROTO_TCP, TCP_KEEPIDLE, period_s);
+  set(IPPROTO_TCP, TCP_KEEPINTVL, period_s);
+  set(IPPROTO_TCP, TCP_KEEPCNT, kProbes);
+  set(IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(idle_timeout_ms));
 }
 
 class AsioHttpServer final : public HttpServer {
@@ -173,8 +198,7 @@ void AsioHttpServer::OnAccept(const error_code& error, Socket socket) {
   }
   error_code ignored;
   socket.non_blocking(true, ignored);
-  socket.set_option(tcp::no_delay(true), ignored);
-  socket.set_option(asio::socket_base::keep_alive(true), ignored);
+  TuneSocket(socket.native_handle(), core_->options.idle_timeout_ms);
   const auto connection = std::make_shared<Connection>(core_, std::move(socket));
   std::size_t count = 0;
   {

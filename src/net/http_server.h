@@ -36,6 +36,8 @@ struct HttpResponse {
   std::string body = {};
 };
 
+class TlsContext;
+
 struct HttpServerOptions {
   std::string host = "127.0.0.1";
   std::uint16_t port = 8080;  // 0: any free port, see HttpServer::port()
@@ -46,8 +48,16 @@ struct HttpServerOptions {
   // Bodies of all requests being read or answered; above: 503.
   std::size_t max_total_body_bytes = 256u << 20;
   std::size_t max_pending_bytes = 4u << 20;  // unsent bytes of one stream, see Responder::Write
-  // Between requests, for reading one, and for a client to take any byte of its answer.
+  // Unsent bytes of all answers; above, streams that hold more than a fair part (64 KiB) are cut.
+  std::size_t max_total_pending_bytes = 256u << 20;
+  // Between requests, for reading one, for a client to take any byte of its answer, and for its
+  // machine to confirm any byte sent to it.
   std::int64_t idle_timeout_ms = 60'000;
+  // How long a stream with a heartbeat is silent, and how often a client that has closed its
+  // sending half is asked whether it is still there.
+  std::int64_t heartbeat_ms = 15'000;
+  std::shared_ptr<const TlsContext> tls = {};  // null: plain HTTP
+  std::int64_t tls_handshake_timeout_ms = 10'000;
   // The body of answers that the server gives by itself (400, 408, 413, 431, 500, 503, ...). Called
   // on io threads. Null: text/plain.
   std::function<HttpResponse(int status, std::string_view message)> format_error = {};
@@ -62,10 +72,15 @@ class Responder {
   class Impl;
   explicit Responder(std::shared_ptr<Impl> impl);
 
+  // Of the answer, whoever gives it. Precondition: there is none yet.
+  void AddHeader(std::string_view name, std::string_view value) const;
+
   void Send(HttpResponse response) const;
 
-  // Sends the headers of a chunked response (content type e.g. "text/event-stream").
-  void StartStream(HttpResponse headers) const;
+  // Sends the headers of a chunked response (content type e.g. "text/event-stream"). `heartbeat`:
+  // bytes that mean nothing to its reader (a comment), sent when the stream has been silent for
+  // heartbeat_ms, so that nobody on the way takes it for dead.
+  void StartStream(const HttpResponse& headers, std::string_view heartbeat = {}) const;
   // Queues bytes as one chunk. False: the client has left or reads too slowly (more than
   // max_pending_bytes were unsent already), and the stream is over; the caller should cancel its
   // work.
@@ -74,7 +89,11 @@ class Responder {
 
   // `on_gone` is called once, on an io thread, when the client disconnects, or its stream is cut,
   // before the answer is complete (at once, on this thread, if it already has). It must not block.
-  // A client that closes its sending half counts as gone, though a Send still tries to reach it.
+  //
+  // A client that closes its sending half alone may still read. It is sent something harmless (the
+  // heartbeat of a stream, an interim answer before the first byte of another), to which a client
+  // that has really left answers with a reset. Where nothing harmless can be sent (HTTP/1.0, a
+  // stream without heartbeat) it counts as gone, though a Send still tries to reach it.
   void OnClientGone(std::function<void()> on_gone) const;
 
  private:

@@ -27,6 +27,7 @@ class Signal {
       promise_.set_value();
     }
   }
+  bool IsSet() const { return is_set_; }
   bool Wait() { return future_.wait_for(std::chrono::seconds(20)) == std::future_status::ready; }
 
  private:

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <openssl/ssl.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -41,11 +42,43 @@ HttpClient::HttpClient(std::uint16_t port, int receive_buffer_bytes) {
   }
 }
 
+struct HttpClient::Tls {
+  SSL_CTX* context = SSL_CTX_new(TLS_client_method());
+  SSL* ssl = nullptr;
+
+  Tls() = default;
+  ~Tls() {
+    SSL_free(ssl);
+    SSL_CTX_free(context);
+  }
+  Tls(const Tls&) = delete;
+  Tls& operator=(const Tls&) = delete;
+};
+
+HttpClient::HttpClient(std::uint16_t port, const std::string& trusted_certificate_path)
+    : HttpClient(port) {
+  if (!is_connected()) {
+    return;
+  }
+  auto tls = std::make_unique<Tls>();
+  SSL_CTX_load_verify_file(tls->context, trusted_certificate_path.c_str());
+  SSL_CTX_set_verify(tls->context, SSL_VERIFY_PEER, nullptr);
+  tls->ssl = SSL_new(tls->context);
+  SSL_set1_host(tls->ssl, "localhost");
+  SSL_set_fd(tls->ssl, socket_);
+  if (SSL_connect(tls->ssl) == 1) {
+    tls_ = std::move(tls);
+  } else {
+    Close();
+  }
+}
+
 HttpClient::~HttpClient() { Close(); }
 
 bool HttpClient::SendBytes(std::string_view bytes) {
   while (!bytes.empty()) {
-    const ssize_t sent = send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    const ssize_t sent = tls_ ? SSL_write(tls_->ssl, bytes.data(), static_cast<int>(bytes.size()))
+                              : send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (sent < 0 && errno == EINTR) {
       continue;
     }
@@ -69,10 +102,14 @@ void HttpClient::SendRequest(std::string_view method, std::string_view target,
   SendBytes(text);
 }
 
+std::ptrdiff_t HttpClient::Receive(char* to, std::size_t bytes) {
+  return tls_ ? SSL_read(tls_->ssl, to, static_cast<int>(bytes)) : recv(socket_, to, bytes, 0);
+}
+
 bool HttpClient::Fill() {
   std::array<char, 16 * 1024> chunk;
   for (;;) {
-    const ssize_t got = recv(socket_, chunk.data(), chunk.size(), 0);
+    const std::ptrdiff_t got = Receive(chunk.data(), chunk.size());
     if (got < 0 && errno == EINTR) {
       continue;
     }
@@ -195,13 +232,22 @@ bool HttpClient::ReadsEnd() {
     return false;
   }
   char byte = 0;
-  const ssize_t got = recv(socket_, &byte, 1, 0);
+  const std::ptrdiff_t got = Receive(&byte, 1);
+  if (tls_) {
+    return got <= 0 && SSL_get_error(tls_->ssl, static_cast<int>(got)) == SSL_ERROR_ZERO_RETURN;
+  }
   return got == 0 || (got < 0 && (errno == ECONNRESET || errno == EPIPE));
 }
 
-void HttpClient::CloseSendingHalf() { shutdown(socket_, SHUT_WR); }
+void HttpClient::CloseSendingHalf() {
+  if (tls_) {
+    SSL_shutdown(tls_->ssl);
+  }
+  shutdown(socket_, SHUT_WR);
+}
 
 void HttpClient::Close() {
+  tls_.reset();
   if (socket_ >= 0) {
     close(std::exchange(socket_, -1));
   }

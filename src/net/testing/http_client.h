@@ -1,10 +1,11 @@
-// A small blocking HTTP client for tests. It can also misbehave: send any bytes, stop reading,
-// leave.
+// A small blocking HTTP client for tests, in plain or over TLS. It can also misbehave: send any
+// bytes, stop reading, leave.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -22,6 +23,8 @@ class HttpClient {
  public:
   // Connects to 127.0.0.1:port. `receive_buffer_bytes`: of the socket; 0 leaves the default.
   explicit HttpClient(std::uint16_t port, int receive_buffer_bytes = 0);
+  // Over TLS; not connected unless the server shows this certificate for "localhost".
+  HttpClient(std::uint16_t port, const std::string& trusted_certificate_path);
   ~HttpClient();
   HttpClient(const HttpClient&) = delete;
   HttpClient& operator=(const HttpClient&) = delete;
@@ -52,10 +55,14 @@ class HttpClient {
   void Reset();  // closes with a TCP reset
 
  private:
+  struct Tls;
+
   bool Fill();  // reads more into buffer_; false at the end
+  std::ptrdiff_t Receive(char* to, std::size_t bytes);
   std::optional<std::string> ReadLine();
 
   int socket_ = -1;
+  std::unique_ptr<Tls> tls_;  // null: plain
   std::string buffer_;
 };
 
