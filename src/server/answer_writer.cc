@@ -9,6 +9,9 @@
 namespace ashlar::server {
 namespace {
 
+// A comment of server-sent events, which readers skip.
+constexpr std::string_view kHeartbeat = ":\n\n";
+
 class WholeAnswer final : public AnswerWriter {
  public:
   WholeAnswer(const text::Tokenizer& tokenizer, AnswerOptions options, net::Responder responder)
@@ -99,7 +102,7 @@ class StreamedAnswer final : public AnswerWriter {
     head.content_type = "text/event-stream; charset=utf-8";
     // No proxy may hold events back.
     head.headers = {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}};
-    responder_.StartStream(std::move(head));
+    responder_.StartStream(head, kHeartbeat);
     has_begun_ = true;
   }
 
