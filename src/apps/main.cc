@@ -52,8 +52,10 @@ int Run(int argc, char** argv) {
   app.set_version_flag("--version", std::string("ashlar ") + kVersion);
   app.require_subcommand(1);
   app.fallthrough();
-  std::string log_level = "info";
-  app.add_option("--log-level", log_level, "debug, info, warning or error")->capture_default_str();
+  ashlar::LogOptions log;
+  app.add_option("--log-level", log.level, "debug, info, warning or error")->capture_default_str();
+  app.add_option("--log-format", log.format, "text, or json: an object a line")
+      ->capture_default_str();
 
   const std::map<std::string, apps::CommandBody> commands = {
       {"run", apps::AddRunCommand(app)},         {"serve", apps::AddServeCommand(app)},
@@ -71,7 +73,7 @@ int Run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? FlushOutput() : kUsage;
   }
-  Status status = InitLog(log_level);
+  Status status = InitLog(log);
   if (status.ok()) {
     for (const auto& [name, body] : commands) {
       if (app.got_subcommand(name)) status = RunBody(body);

@@ -40,7 +40,7 @@ std::string DecodeLine(const Tokenizer& tokenizer, std::istream& line) {
 }
 
 int Run(const char* path) {
-  if (const auto log = InitLog("warning"); !log.ok()) return 1;
+  if (const auto log = InitLog({.level = "warning"}); !log.ok()) return 1;
   const auto file = gguf::ModelFile::Open(path);
   const auto tokenizer = file.ok() ? Tokenizer::Create(*file) : file.error();
   if (!tokenizer.ok()) {
