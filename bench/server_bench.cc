@@ -14,9 +14,11 @@
 #include <thread>
 #include <vector>
 
+#include "base/clock.h"
 #include "net/http_server.h"
 #include "net/testing/http_client.h"
 #include "server/openai_server.h"
+#include "server/router.h"
 #include "server/testing/byte_tokenizer.h"
 #include "server/testing/captured_answer.h"
 #include "server/testing/scripted_service.h"
@@ -72,6 +74,9 @@ void BM_StreamedTokens(benchmark::State& state) {
   testing::ScriptedService service(Letters, testing::ScriptedInfo(4096));
   OpenAiServer server(service, tokenizer, Render,
                       {.model_names = {"m"}, .version = "1", .seed = {}});
+  const SteadyClock clock;
+  Router router(clock);
+  server.AddRoutes(router);
   Spent spent{.cpu_seconds = -ProcessCpuSeconds()};
   for (auto _ : state) {
     std::vector<std::shared_ptr<testing::CapturedAnswer>> answers;
@@ -81,7 +86,7 @@ void BM_StreamedTokens(benchmark::State& state) {
       request.method = "POST";
       request.path = "/v1/chat/completions";
       request.body = Body(state.range(0) != 0);
-      server.Handle(std::move(request), answers.back()->TakeResponder());
+      router.Handle(std::move(request), answers.back()->TakeResponder());
     }
     Drive(service, spent);
     for (const auto& answer : answers) {
@@ -98,11 +103,14 @@ void BM_HttpStreams(benchmark::State& state) {
   testing::ScriptedService service(Letters, testing::ScriptedInfo(4096));
   OpenAiServer server(service, tokenizer, Render,
                       {.model_names = {"m"}, .version = "1", .seed = {}});
+  const SteadyClock clock;
+  Router router(clock);
+  server.AddRoutes(router);
   net::HttpServerOptions options;
   options.port = 0;
-  auto http =
-      net::HttpServer::Start(options, [&](net::HttpRequest request, net::Responder responder) {
-        server.Handle(std::move(request), std::move(responder));
+  auto http = net::HttpServer::Start(
+      options, [&](net::HttpRequest request, const net::Responder& responder) {
+        router.Handle(std::move(request), responder);
       });
   Spent spent{.cpu_seconds = -ProcessCpuSeconds()};
   for (auto _ : state) {

@@ -16,6 +16,8 @@
 #include "engine/runner.h"
 #include "net/http_server.h"
 #include "server/openai_server.h"
+#include "server/request_log.h"
+#include "server/router.h"
 
 namespace ashlar::apps {
 namespace {
@@ -72,15 +74,18 @@ Status Serve(const ServeFlags& flags) {
   }
   server::OpenAiServer api(runner, session->tokenizer(), std::move(renderer),
                            {.model_names = {name}, .version = kVersion, .seed = flags.seed});
-  ASHLAR_ASSIGN(const auto http,
-                net::HttpServer::Start({.host = flags.host,
-                                        .port = flags.port,
-                                        .io_threads = flags.io_threads,
-                                        .max_connections = flags.max_connections,
-                                        .format_error = &server::OpenAiServer::FormatError},
-                                       [&](net::HttpRequest request, net::Responder responder) {
-                                         api.Handle(std::move(request), std::move(responder));
-                                       }));
+  server::Router router(session->clock(), std::make_shared<server::RequestLog>());
+  api.AddRoutes(router);
+  ASHLAR_ASSIGN(
+      const auto http,
+      net::HttpServer::Start({.host = flags.host,
+                              .port = flags.port,
+                              .io_threads = flags.io_threads,
+                              .max_connections = flags.max_connections,
+                              .format_error = &server::OpenAiServer::FormatError},
+                             [&](net::HttpRequest request, const net::Responder& responder) {
+                               router.Handle(std::move(request), responder);
+                             }));
   if (!IsLoopback(flags.host)) {
     ASHLAR_LOG_WARNING("serving on {}, beyond this machine, without authentication", flags.host);
   }

@@ -132,6 +132,13 @@ bool BlockStore::Resize(std::uint64_t memory_bytes) {
   return true;
 }
 
+std::uint64_t BlockStore::DiscardFreePages() {
+  for (std::uint32_t page = first_free_page_; page != kNil; page = pages_[page].next) {
+    arena_.Discard(page * page_bytes_, page_bytes_);
+  }
+  return free_pages_ * page_bytes_;
+}
+
 std::uint32_t BlockStore::AcquirePage(std::uint32_t group_index) {
   const std::uint32_t page = first_free_page_;
   if (page == kNil) return kNil;

@@ -67,6 +67,10 @@ class BlockStore {
   // (free them first) or growing goes beyond max_memory_bytes.
   bool Resize(std::uint64_t memory_bytes);
 
+  // Gives the memory of free pages back to the system: they are taken again by use. The bytes.
+  // O(free pages).
+  std::uint64_t DiscardFreePages();
+
   // Blocks moved so far.
   std::uint64_t moves() const { return moves_; }
 

@@ -150,6 +150,10 @@ class KvCache {
   // kResourceExhausted below what is live (naming it).
   Status Resize(std::uint64_t memory_bytes);
 
+  // Gives the memory of free pages back to the system, until they are used again; the cap stays.
+  // After Reset that is all of it. The bytes.
+  std::uint64_t DiscardFreePages() { return core_->pool.store().DiscardFreePages(); }
+
   std::uint64_t memory_bytes() const { return core_->pool.store().memory_bytes(); }
   // Bytes of live blocks: open and shared.
   std::uint64_t live_bytes() const;

@@ -1,5 +1,7 @@
 // Who may use how much: resizing under load, accounts under attack, groups that share one arena.
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -52,6 +54,42 @@ TEST(CacheMemory, ShrinkingBelowWhatIsLiveChangesNothing) {
   EXPECT_EQ(status.error().code, ErrorCode::kResourceExhausted);
   EXPECT_NE(status.error().message.find("3584"), std::string::npos) << status.error().message;
   EXPECT_EQ(scene.State(), before);
+}
+
+TEST(CacheMemory, DiscardingGivesTheSystemItsMemoryBackAndCostsNothingElse) {
+  CacheScene scene(LayoutNamed("full"), {.memory_bytes = 4u << 20, .page_bytes = 64u << 10});
+  const Tokens text = Text(1, 50'000);
+  std::byte* kept = nullptr;
+  std::byte* freed = nullptr;
+  Sequence running = scene.Start(Text(2, 100));
+  scene.Finish(running, Text(2, 100));
+  {
+    Sequence sequence = scene.Start(text);
+    scene.Finish(sequence, text);
+    kept = running.addresses(0).front();
+    freed = sequence.addresses(0).back();
+  }
+  const auto is_resident = [](std::byte* address) {
+    const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+    unsigned char state = 0;
+    EXPECT_EQ(
+        mincore(reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(address) / page * page),
+                page, &state),
+        0);
+    return (state & 1) != 0;
+  };
+  EXPECT_TRUE(is_resident(freed));
+  scene->ResetAll();
+  const MemoryReport report = scene->Account();
+  EXPECT_EQ(scene->DiscardFreePages(), report.free_page_bytes);
+  EXPECT_GE(report.free_page_bytes, (4u << 20) - (64u << 10));
+  EXPECT_FALSE(is_resident(freed));
+  EXPECT_TRUE(is_resident(kept));
+  scene.Check(running);
+  EXPECT_EQ(scene->memory_bytes(), 4u << 20);
+  EXPECT_EQ(scene.Serve(text), 0u);
+  EXPECT_EQ(scene.Serve(text), 49'999u);
+  scene->CheckInvariants();
 }
 
 TEST(CacheMemory, ShrinkingBelowAPageForEachGroupNamesWhatIsNeeded) {

@@ -1,6 +1,7 @@
 // Why a lookup served no more than it did: a value with every lookup, never a log line.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -28,6 +29,7 @@ enum class MissReason : std::uint8_t {
   kNoRoom,    // the last part of a block could not be copied: all memory is in use
   kDisabled,  // reuse was off for this request
 };
+inline constexpr std::size_t kMissReasons = 15;
 std::string_view NameOf(MissReason reason);  // "none", "diverged", ...
 
 // What was served, and why not more. For the operator: that another salt holds the same tokens must

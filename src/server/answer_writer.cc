@@ -9,15 +9,12 @@
 namespace ashlar::server {
 namespace {
 
-// A comment of server-sent events, which readers skip.
-constexpr std::string_view kHeartbeat = ":\n\n";
-
 class WholeAnswer final : public AnswerWriter {
  public:
-  WholeAnswer(const text::Tokenizer& tokenizer, AnswerOptions options, net::Responder responder)
+  WholeAnswer(const text::Tokenizer& tokenizer, AnswerOptions options, Reply reply)
       : tokenizer_(tokenizer),
         options_(std::move(options)),
-        responder_(std::move(responder)),
+        reply_(std::move(reply)),
         sequences_(options_.prompts * options_.best_of) {}
 
   void AddPiece(std::size_t sequence, TextPiece piece) override {
@@ -39,10 +36,10 @@ class WholeAnswer final : public AnswerWriter {
     }
     net::HttpResponse response;
     response.body = DumpJson(AnswerJson(options_.identity, std::move(choices), usage));
-    responder_.Send(std::move(response));
+    reply_.Send(std::move(response));
   }
 
-  void Fail(const ApiError& error) override { responder_.Send(ErrorResponse(error)); }
+  void Fail(const ApiError& error) override { reply_.Send(ErrorResponse(error)); }
 
  private:
   struct Sequence {
@@ -82,27 +79,23 @@ class WholeAnswer final : public AnswerWriter {
 
   const text::Tokenizer& tokenizer_;
   const AnswerOptions options_;
-  const net::Responder responder_;
+  const Reply reply_;
   std::vector<Sequence> sequences_;
 };
 
 class StreamedAnswer final : public AnswerWriter {
  public:
-  StreamedAnswer(const text::Tokenizer& tokenizer, AnswerOptions options, net::Responder responder)
+  StreamedAnswer(const text::Tokenizer& tokenizer, AnswerOptions options, Reply reply)
       : tokenizer_(tokenizer),
         options_(std::move(options)),
-        responder_(std::move(responder)),
+        reply_(std::move(reply)),
         chunks_(options_.identity, options_.include_usage),
         has_role_(options_.prompts * options_.n, options_.identity.kind != ApiKind::kChat) {
     ASHLAR_CHECK(options_.best_of == options_.n);
   }
 
   void Begin() override {
-    net::HttpResponse head;
-    head.content_type = "text/event-stream; charset=utf-8";
-    // No proxy may hold events back.
-    head.headers = {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}};
-    responder_.StartStream(head, kHeartbeat);
+    reply_.StartEvents();
     has_begun_ = true;
   }
 
@@ -130,14 +123,14 @@ class StreamedAnswer final : public AnswerWriter {
 
   void Fail(const ApiError& error) override {
     if (!has_begun_) {
-      responder_.Send(ErrorResponse(error));
+      reply_.Send(ErrorResponse(error));
       return;
     }
     ChunkWriter::AppendError(ErrorBody(error), out_);
     End();
   }
 
-  bool Flush() override { return out_.empty() || responder_.Write(std::exchange(out_, {})); }
+  bool Flush() override { return out_.empty() || reply_.Write(std::exchange(out_, {})); }
 
  private:
   void EnsureRole(std::size_t sequence) {
@@ -149,13 +142,13 @@ class StreamedAnswer final : public AnswerWriter {
 
   void End() {
     ChunkWriter::AppendDone(out_);
-    responder_.Write(std::exchange(out_, {}));
-    responder_.End();
+    reply_.Write(std::exchange(out_, {}));
+    reply_.End();
   }
 
   const text::Tokenizer& tokenizer_;
   const AnswerOptions options_;
-  const net::Responder responder_;
+  const Reply reply_;
   const ChunkWriter chunks_;
   bool has_begun_ = false;
   std::vector<bool> has_role_;
@@ -165,13 +158,13 @@ class StreamedAnswer final : public AnswerWriter {
 }  // namespace
 
 std::unique_ptr<AnswerWriter> MakeWholeAnswer(const text::Tokenizer& tokenizer,
-                                              AnswerOptions options, net::Responder responder) {
-  return std::make_unique<WholeAnswer>(tokenizer, std::move(options), std::move(responder));
+                                              AnswerOptions options, Reply reply) {
+  return std::make_unique<WholeAnswer>(tokenizer, std::move(options), std::move(reply));
 }
 
 std::unique_ptr<AnswerWriter> MakeStreamedAnswer(const text::Tokenizer& tokenizer,
-                                                 AnswerOptions options, net::Responder responder) {
-  return std::make_unique<StreamedAnswer>(tokenizer, std::move(options), std::move(responder));
+                                                 AnswerOptions options, Reply reply) {
+  return std::make_unique<StreamedAnswer>(tokenizer, std::move(options), std::move(reply));
 }
 
 }  // namespace ashlar::server

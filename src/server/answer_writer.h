@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
-#include "net/http_server.h"
 #include "server/api_error.h"
 #include "server/choice_stream.h"
+#include "server/reply.h"
 #include "server/request.h"
 #include "server/response.h"
 
@@ -52,9 +52,9 @@ class AnswerWriter {
 
 // `tokenizer` must outlive the writer.
 std::unique_ptr<AnswerWriter> MakeWholeAnswer(const text::Tokenizer& tokenizer,
-                                              AnswerOptions options, net::Responder responder);
+                                              AnswerOptions options, Reply reply);
 // Precondition: best_of == n.
 std::unique_ptr<AnswerWriter> MakeStreamedAnswer(const text::Tokenizer& tokenizer,
-                                                 AnswerOptions options, net::Responder responder);
+                                                 AnswerOptions options, Reply reply);
 
 }  // namespace ashlar::server

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <exception>
 #include <utility>
 
 #include "base/log.h"
@@ -30,6 +32,24 @@ std::vector<TokenId> EndTokensOf(const GenerationOptions& options,
   return tokens;
 }
 
+// A sequence that the server cancelled at a stop string has stopped.
+Ending EndingOf(engine::FinishReason reason, bool is_stopped) {
+  if (is_stopped) {
+    return Ending::kStop;
+  }
+  switch (reason) {
+    case engine::FinishReason::kStop:
+      return Ending::kStop;
+    case engine::FinishReason::kLength:
+      return Ending::kLength;
+    case engine::FinishReason::kCancelled:
+      return Ending::kAbort;
+    case engine::FinishReason::kError:
+      return Ending::kError;
+  }
+  return Ending::kError;
+}
+
 }  // namespace
 
 // The engine holds one per sequence.
@@ -50,7 +70,7 @@ class Generation::Sink final : public engine::EventSink {
   }
   void OnFinish(engine::FinishReason reason, const engine::Usage& usage,
                 std::string_view error) override {
-    generation_->Enqueue({sequence_, FinishEvent{reason, usage.cached_tokens, std::string(error)}});
+    generation_->Enqueue({sequence_, FinishEvent{reason, usage, std::string(error)}});
   }
 
  private:
@@ -58,14 +78,12 @@ class Generation::Sink final : public engine::EventSink {
   const std::size_t sequence_;
 };
 
-Generation::Generation(Environment environment, GenerationPlan plan, net::Responder responder)
-    : environment_(std::move(environment)),
-      plan_(std::move(plan)),
-      responder_(std::move(responder)) {
+Generation::Generation(Environment environment, GenerationPlan plan, Reply reply)
+    : environment_(std::move(environment)), plan_(std::move(plan)), reply_(std::move(reply)) {
   const GenerationOptions& options = plan_.options;
   writer_ = options.stream
-                ? MakeStreamedAnswer(*environment_.tokenizer, AnswerOptionsOf(plan_), responder_)
-                : MakeWholeAnswer(*environment_.tokenizer, AnswerOptionsOf(plan_), responder_);
+                ? MakeStreamedAnswer(*environment_.tokenizer, AnswerOptionsOf(plan_), *reply_)
+                : MakeWholeAnswer(*environment_.tokenizer, AnswerOptionsOf(plan_), *reply_);
   const ChoiceOptions choice{.stop = options.stop,
                              .include_stop_str_in_output = options.include_stop_str_in_output,
                              .skip_special_tokens = options.skip_special_tokens,
@@ -79,6 +97,9 @@ Generation::Generation(Environment environment, GenerationPlan plan, net::Respon
                           .is_finished = false});
   }
   unfinished_ = count;
+  unaccounted_ = count;
+  reply_->record().generation = {
+      .n = options.n, .max_tokens = options.max_tokens, .sequences = count};
   for (const EncodedPrompt& prompt : plan_.prompts) {
     usage_.prompt_tokens += prompt.tokens.size();
   }
@@ -104,7 +125,7 @@ engine::GenerationRequest Generation::RequestFor(std::size_t sequence) const {
 
 void Generation::Start() {
   // Weak: the answer must count as dropped when the engine lets go of the sinks.
-  responder_.OnClientGone([weak = weak_from_this()] {
+  reply_->OnClientGone([weak = weak_from_this()] {
     if (const auto generation = weak.lock()) {
       generation->Cancel();
     }
@@ -118,6 +139,7 @@ void Generation::Start() {
   Result<std::vector<RequestId>> submitted =
       environment_.service->SubmitAll(std::move(submissions));
   if (!submitted.ok()) {
+    reply_->record().generation->ending = Ending::kError;
     FailAnswer(ApiErrorFrom(submitted.error()));
     return;
   }
@@ -128,10 +150,9 @@ void Generation::Start() {
   if (is_over_) {  // Cancel may have come before the ids were known
     CancelSequences();
   }
-  if (is_over_) {
-    return;
+  if (!is_over_) {
+    writer_->Begin();
   }
-  writer_->Begin();
   environment_.workers->Post([self = shared_from_this()] { self->Round(); });
 }
 
@@ -154,7 +175,7 @@ void Generation::CancelSequences() {
 void Generation::Enqueue(Event event) {
   {
     const std::lock_guard lock(mutex_);
-    if (is_over_) {
+    if (is_over_ && !std::holds_alternative<FinishEvent>(event.what)) {
       return;
     }
     events_.push_back(std::move(event));
@@ -173,23 +194,24 @@ void Generation::Round() {
     const std::lock_guard lock(mutex_);
     events.swap(events_);
   }
-  try {
-    for (Event& event : events) {
-      if (is_over_) {
-        break;
-      }
-      Handle(event);
+  for (Event& event : events) {
+    if (const auto* finish = std::get_if<FinishEvent>(&event.what)) {
+      Record(event.sequence, *finish);  // before the client can hear of it
     }
-    if (!is_over_ && !writer_->Flush()) {
-      Cancel();
-    }
-  } catch (const std::exception& error) {
-    ASHLAR_LOG_ERROR("server: writing an answer: {}", error.what());
+    Handle(event);
+  }
+  if (!is_over_ && !writer_->Flush()) {
     Cancel();
+  }
+  if (unaccounted_ == 0) {
+    // Here and not where the last reference goes: that may be the engine's thread.
+    writer_.reset();
+    reply_.reset();
+    return;
   }
   {
     const std::lock_guard lock(mutex_);
-    if (events_.empty() || is_over_) {
+    if (events_.empty()) {
       is_round_due_ = false;
       return;
     }
@@ -198,6 +220,18 @@ void Generation::Round() {
 }
 
 void Generation::Handle(Event& event) {
+  if (is_over_) {
+    return;
+  }
+  try {
+    Write(event);
+  } catch (const std::exception& error) {
+    ASHLAR_LOG_ERROR("server: writing an answer: {}", error.what());
+    Cancel();
+  }
+}
+
+void Generation::Write(Event& event) {
   const std::size_t index = event.sequence;
   if (auto* prompt = std::get_if<PromptLogprobsEvent>(&event.what)) {
     EmitEcho(index, std::move(prompt->logprobs));
@@ -253,12 +287,38 @@ void Generation::HandleFinish(std::size_t index, const FinishEvent& event) {
                   tokens == 0 ? 0 : sequence.stream.sum_logprobs() / static_cast<double>(tokens)});
   usage_.completion_tokens += tokens;
   if (index % plan_.options.best_of == 0) {
-    usage_.cached_tokens += event.cached_tokens;
+    usage_.cached_tokens += event.usage.cached_tokens;
   }
   if (--unfinished_ == 0) {
     is_over_ = true;
     writer_->Complete(usage_);
   }
+}
+
+void Generation::Record(std::size_t index, const FinishEvent& event) {
+  --unaccounted_;
+  const Sequence& sequence = sequences_[index];
+  const SequenceEnding end{.index = index,
+                           .ending = EndingOf(event.reason, sequence.stream.is_stopped()),
+                           .usage = event.usage,
+                           // When the answer is over, what came later was not looked at.
+                           .completion_tokens = is_over_ && !sequence.is_finished
+                                                    ? event.usage.completion_tokens
+                                                    : sequence.stream.completion_tokens(),
+                           .e2e_ns = reply_->age_ns()};
+  if (reply_->observer() != nullptr) {
+    reply_->observer()->OnSequenceEnd(reply_->record(), end);
+  }
+  GenerationRecord& record = *reply_->record().generation;
+  record.prompt_tokens += event.usage.prompt_tokens;
+  record.cached_tokens += event.usage.cached_tokens;
+  record.completion_tokens += end.completion_tokens;
+  record.longest_completion = std::max(record.longest_completion, end.completion_tokens);
+  record.queue_ns = std::max(record.queue_ns, event.usage.queue_ns);
+  if (event.usage.ttft_ns > 0 && (record.ttft_ns == 0 || event.usage.ttft_ns < record.ttft_ns)) {
+    record.ttft_ns = event.usage.ttft_ns;
+  }
+  record.ending = std::max(record.ending.value_or(end.ending), end.ending);
 }
 
 void Generation::Emit(std::size_t index, TextPiece piece) {

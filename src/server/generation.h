@@ -8,7 +8,8 @@
 //   round (a worker)        detokenises, matches stop strings, formats, writes; one at a time
 //   Cancel (any thread)     the client has left: every sequence is cancelled at once, later
 //                           events are dropped
-//   over                    all sequences have finished, the answer failed, or the client left
+//   over                    the answer is complete, it failed, or the client left
+//   accounted for           every sequence has finished, in the engine too: the reply is let go
 //
 // The queue's bound is the sequences' max_tokens: the engine cannot produce more.
 #pragma once
@@ -17,14 +18,15 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "engine/service.h"
-#include "net/http_server.h"
 #include "server/answer_writer.h"
 #include "server/choice_stream.h"
+#include "server/reply.h"
 #include "server/request.h"
 #include "server/worker_pool.h"
 #include "text/tokenizer.h"
@@ -54,7 +56,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
     std::shared_ptr<WorkerPool> workers;
   };
 
-  Generation(Environment environment, GenerationPlan plan, net::Responder responder);
+  Generation(Environment environment, GenerationPlan plan, Reply reply);
 
   void Start();
   void Cancel();
@@ -71,7 +73,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   };
   struct FinishEvent {
     engine::FinishReason reason;
-    std::uint64_t cached_tokens;
+    engine::Usage usage;
     std::string error;
   };
   struct Event {
@@ -94,8 +96,11 @@ class Generation : public std::enable_shared_from_this<Generation> {
   void Enqueue(Event event);  // on the engine's thread
   void Round();
   void Handle(Event& event);
+  void Write(Event& event);
   void HandleToken(std::size_t index, const TokenEvent& event);
   void HandleFinish(std::size_t index, const FinishEvent& event);
+  // Whether or not anybody still waits for the answer.
+  void Record(std::size_t index, const FinishEvent& event);
   void Emit(std::size_t index, TextPiece piece);
   void EmitEcho(std::size_t index, std::vector<engine::TokenLogprobs> logprobs);
   void FailAnswer(const ApiError& error);
@@ -103,7 +108,6 @@ class Generation : public std::enable_shared_from_this<Generation> {
 
   const Environment environment_;
   GenerationPlan plan_;
-  const net::Responder responder_;
 
   std::atomic<bool> is_over_{false};
 
@@ -113,9 +117,11 @@ class Generation : public std::enable_shared_from_this<Generation> {
   std::vector<RequestId> submitted_;  // by sequence
 
   // Of the one round at a time.
+  std::optional<Reply> reply_;  // both until every sequence is accounted for
   std::unique_ptr<AnswerWriter> writer_;
   std::vector<Sequence> sequences_;
-  std::size_t unfinished_ = 0;
+  std::size_t unfinished_ = 0;  // of the answer
+  std::size_t unaccounted_ = 0;
   UsageTotals usage_;
 };
 

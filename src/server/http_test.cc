@@ -10,9 +10,11 @@
 #include <thread>
 #include <vector>
 
+#include "base/clock.h"
 #include "net/http_server.h"
 #include "net/testing/http_client.h"
 #include "server/openai_server.h"
+#include "server/router.h"
 #include "server/testing/byte_tokenizer.h"
 #include "server/testing/scripted_service.h"
 
@@ -31,11 +33,12 @@ TokenId Alphabet(std::span<const TokenId> prompt, std::uint64_t, std::uint64_t i
 class HttpTest : public ::testing::Test {
  protected:
   explicit HttpTest(net::HttpServerOptions options = {}) {
+    api_.AddRoutes(router_);
     options.port = 0;
     options.format_error = &OpenAiServer::FormatError;
-    auto server =
-        net::HttpServer::Start(options, [this](net::HttpRequest request, net::Responder responder) {
-          api_.Handle(std::move(request), std::move(responder));
+    auto server = net::HttpServer::Start(
+        options, [this](net::HttpRequest request, const net::Responder& responder) {
+          router_.Handle(std::move(request), responder);
         });
     EXPECT_TRUE(server.ok());
     http_ = *std::move(server);
@@ -59,10 +62,12 @@ class HttpTest : public ::testing::Test {
     return condition();
   }
 
+  const SteadyClock clock_;
   const ByteTokenizer tokenizer_;
   testing::ScriptedService service_{Alphabet, testing::ScriptedInfo(100'000)};
   OpenAiServer api_{
       service_, tokenizer_, nullptr, {.model_names = {"m"}, .version = "1", .seed = {}}};
+  Router router_{clock_};
   testing::EngineThread engine_{service_, 20};
   std::unique_ptr<net::HttpServer> http_;
 };

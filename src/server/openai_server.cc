@@ -18,8 +18,6 @@
 namespace ashlar::server {
 namespace {
 
-constexpr std::string_view kModelsPrefix = "/v1/models/";
-
 std::int64_t SecondsSince1970() {
   return std::chrono::duration_cast<std::chrono::seconds>(
              std::chrono::system_clock::now().time_since_epoch())
@@ -32,55 +30,7 @@ net::HttpResponse JsonResponse(const Json& json) {
   return response;
 }
 
-// "%2F" -> "/"; what is no escape stays.
-std::string PercentDecode(std::string_view text) {
-  const auto hex = [](char c) {
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-    return -1;
-  };
-  std::string out;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '%' && i + 2 < text.size() && hex(text[i + 1]) >= 0 && hex(text[i + 2]) >= 0) {
-      out.push_back(static_cast<char>(hex(text[i + 1]) * 16 + hex(text[i + 2])));
-      i += 2;
-    } else {
-      out.push_back(text[i]);
-    }
-  }
-  return out;
-}
-
 }  // namespace
-
-struct OpenAiServer::Route {
-  std::string_view path;
-  bool is_prefix = false;
-  net::HttpResponse (OpenAiServer::*get)(std::string_view path) const = nullptr;
-  BodyHandler post = nullptr;
-
-  bool Matches(std::string_view asked) const {
-    return is_prefix ? asked.starts_with(path) : asked == path;
-  }
-  std::string_view methods() const {
-    return post != nullptr ? "POST, OPTIONS" : "GET, HEAD, OPTIONS";
-  }
-};
-
-const std::vector<OpenAiServer::Route>& OpenAiServer::Routes() {
-  static const std::vector<Route> kRoutes = {
-      {.path = "/v1/completions", .post = &OpenAiServer::Completions},
-      {.path = "/v1/chat/completions", .post = &OpenAiServer::ChatCompletions},
-      {.path = "/v1/models", .get = &OpenAiServer::Models},
-      {.path = kModelsPrefix, .is_prefix = true, .get = &OpenAiServer::Model},
-      {.path = "/tokenize", .post = &OpenAiServer::Tokenize},
-      {.path = "/detokenize", .post = &OpenAiServer::Detokenize},
-      {.path = "/health", .get = &OpenAiServer::Health},
-      {.path = "/version", .get = &OpenAiServer::Version},
-  };
-  return kRoutes;
-}
 
 OpenAiServer::OpenAiServer(engine::Service& service, const text::Tokenizer& tokenizer,
                            ChatRenderer chat, OpenAiServerOptions options)
@@ -107,63 +57,61 @@ net::HttpResponse OpenAiServer::FormatError(int status, std::string_view message
   return ErrorResponse({.status = status, .message = std::string(message)});
 }
 
-void OpenAiServer::Handle(net::HttpRequest request, const net::Responder& responder) {
-  const auto& routes = Routes();
-  const auto route = std::find_if(routes.begin(), routes.end(),
-                                  [&](const Route& r) { return r.Matches(request.path); });
-  if (route == routes.end()) {
-    responder.Send(
-        ErrorResponse({.status = 404,
-                       .message = fmt::format("no such path: {} {}; the API is under /v1",
-                                              request.method, request.path),
-                       .code = "not_found"}));
-    return;
-  }
-  const bool is_get = request.method == "GET" || request.method == "HEAD";
-  if (is_get && route->get != nullptr) {
-    responder.Send((this->*route->get)(request.path));
-  } else if (request.method == "POST" && route->post != nullptr) {
-    intake_.Post([this, request = std::move(request), handler = route->post, responder] {
-      HandleBody(request, handler, responder);
-    });
-  } else {
-    net::HttpResponse response;
-    response.status = 204;
-    if (request.method != "OPTIONS") {
-      response = ErrorResponse({.status = 405,
-                                .message = fmt::format("{} is not for {}; use {}", request.path,
-                                                       request.method, route->methods()),
-                                .code = "method_not_allowed"});
-    }
-    response.headers.emplace_back("Allow", route->methods());
-    responder.Send(std::move(response));
-  }
+void OpenAiServer::AddRoutes(Router& router) {
+  const auto get = [&](std::string_view path, Access access, auto answer) {
+    router.Add({.method = "GET",
+                .path = path,
+                .access = access,
+                .is_routine = access == Access::kAnybody,
+                .handle = [answer](const net::HttpRequest&, const Reply& reply) {
+                  reply.Send(answer());
+                }});
+  };
+  const auto post = [&](std::string_view path, BodyHandler handler) {
+    router.Add({.method = "POST",
+                .path = path,
+                .access = Access::kTenant,
+                .handle = [this, handler](net::HttpRequest request, const Reply& reply) {
+                  TakeIn(std::move(request), handler, reply);
+                }});
+  };
+  post("/v1/completions", &OpenAiServer::Completions);
+  post("/v1/chat/completions", &OpenAiServer::ChatCompletions);
+  post("/tokenize", &OpenAiServer::Tokenize);
+  post("/detokenize", &OpenAiServer::Detokenize);
+  get("/v1/models", Access::kTenant, [this] { return Models(); });
+  get("/health", Access::kAnybody, [] { return JsonResponse(Json{{"status", "ok"}}); });
+  get("/version", Access::kAnybody,
+      [this] { return JsonResponse(Json{{"version", options_.version}}); });
+  Route model{.method = "GET", .path = "/v1/models/{id}", .access = Access::kTenant};
+  model.handle = [this, route = model](const net::HttpRequest& request, const Reply& reply) {
+    reply.Send(Model(route.RestOf(request.path)));
+  };
+  router.Add(std::move(model));
+}
+
+void OpenAiServer::TakeIn(net::HttpRequest request, BodyHandler handler, const Reply& reply) {
+  intake_.Post([this, request = std::move(request), handler, reply] {
+    HandleBody(request, handler, reply);
+  });
 }
 
 void OpenAiServer::HandleBody(const net::HttpRequest& request, BodyHandler handler,
-                              const net::Responder& responder) {
+                              const Reply& reply) {
   try {
     const ApiResult<Json> body = ParseJson(request.body, options_.json);
     if (!body.ok()) {
-      responder.Send(ErrorResponse(body.error()));
+      reply.Send(ErrorResponse(body.error()));
       return;
     }
-    (this->*handler)(*body, responder);
+    (this->*handler)(*body, reply);
   } catch (const std::exception& error) {
-    // Nothing we know throws but memory running out. The responder, dropped, answers 500.
+    // Nothing we know throws but memory running out. The reply, dropped, answers 500.
     ASHLAR_LOG_ERROR("server: {} {}: {}", request.method, request.path, error.what());
   }
 }
 
 // --- Plain routes ---
-
-net::HttpResponse OpenAiServer::Health(std::string_view) const {
-  return JsonResponse(Json{{"status", "ok"}});
-}
-
-net::HttpResponse OpenAiServer::Version(std::string_view) const {
-  return JsonResponse(Json{{"version", options_.version}});
-}
 
 Json OpenAiServer::ModelJson(const std::string& name) const {
   return Json{{"id", name},
@@ -175,7 +123,7 @@ Json OpenAiServer::ModelJson(const std::string& name) const {
               {"max_model_len", service_.info().max_context}};
 }
 
-net::HttpResponse OpenAiServer::Models(std::string_view) const {
+net::HttpResponse OpenAiServer::Models() const {
   Json data = Json::array();
   for (const std::string& name : options_.model_names) {
     data.push_back(ModelJson(name));
@@ -183,8 +131,7 @@ net::HttpResponse OpenAiServer::Models(std::string_view) const {
   return JsonResponse(Json{{"object", "list"}, {"data", std::move(data)}});
 }
 
-net::HttpResponse OpenAiServer::Model(std::string_view path) const {
-  const std::string name = PercentDecode(path.substr(kModelsPrefix.size()));
+net::HttpResponse OpenAiServer::Model(const std::string& name) const {
   if (const auto error = CheckModel(name); error || name.empty()) {
     return ErrorResponse(error.value_or(ApiError{.status = 404, .message = "no model is named"}));
   }
@@ -238,11 +185,11 @@ struct OpenAiServer::Plan {
   std::string_view param;
 };
 
-void OpenAiServer::StartGeneration(Plan plan, const net::Responder& responder) {
+void OpenAiServer::StartGeneration(Plan plan, const Reply& reply) {
   std::size_t total_tokens = 0;
   for (EncodedPrompt& prompt : plan.prompts) {
     if (auto error = CheckLength(prompt.tokens.size(), plan.options.max_tokens, plan.param)) {
-      responder.Send(ErrorResponse(*error));
+      reply.Send(ErrorResponse(*error));
       return;
     }
     prompt.max_tokens =
@@ -250,7 +197,7 @@ void OpenAiServer::StartGeneration(Plan plan, const net::Responder& responder) {
     total_tokens += prompt.tokens.size() * plan.options.best_of;
   }
   if (total_tokens > options_.max_prompt_tokens_per_request) {
-    responder.Send(
+    reply.Send(
         ErrorResponse({.message = fmt::format(
                            "the prompts of all sequences have {} tokens together; at most {} are "
                            "allowed in one request",
@@ -276,18 +223,18 @@ void OpenAiServer::StartGeneration(Plan plan, const net::Responder& responder) {
   generation.seed = generation.options.seed.value_or(options_.seed.value_or(random_seed));
   std::make_shared<Generation>(
       Generation::Environment{.service = &service_, .tokenizer = &tokenizer_, .workers = output_},
-      std::move(generation), responder)
+      std::move(generation), reply)
       ->Start();
 }
 
-void OpenAiServer::Completions(const Json& body, const net::Responder& responder) {
+void OpenAiServer::Completions(const Json& body, const Reply& reply) {
   auto request = ParseCompletionRequest(body, limits_);
   if (!request.ok()) {
-    responder.Send(ErrorResponse(request.error()));
+    reply.Send(ErrorResponse(request.error()));
     return;
   }
   if (const auto error = CheckModel(request->options.model)) {
-    responder.Send(ErrorResponse(*error));
+    reply.Send(ErrorResponse(*error));
     return;
   }
   Plan plan{.kind = ApiKind::kCompletion,
@@ -299,7 +246,7 @@ void OpenAiServer::Completions(const Json& body, const net::Responder& responder
     EncodedPrompt prompt;
     if (auto* text = std::get_if<std::string>(&input)) {
       if (const auto error = encoder_.CheckTextSize(*text, "prompt")) {
-        responder.Send(ErrorResponse(*error));
+        reply.Send(ErrorResponse(*error));
         return;
       }
       prompt.tokens = encoder_.EncodeText(*text, request->add_special_tokens);
@@ -311,26 +258,26 @@ void OpenAiServer::Completions(const Json& body, const net::Responder& responder
     }
     plan.prompts.push_back(std::move(prompt));
   }
-  StartGeneration(std::move(plan), responder);
+  StartGeneration(std::move(plan), reply);
 }
 
-void OpenAiServer::ChatCompletions(const Json& body, const net::Responder& responder) {
+void OpenAiServer::ChatCompletions(const Json& body, const Reply& reply) {
   auto request = ParseChatRequest(body, limits_);
   if (!request.ok()) {
-    responder.Send(ErrorResponse(request.error()));
+    reply.Send(ErrorResponse(request.error()));
     return;
   }
   if (const auto error = CheckModel(request->options.model)) {
-    responder.Send(ErrorResponse(*error));
+    reply.Send(ErrorResponse(*error));
     return;
   }
   const ApiResult<std::string> text = encoder_.RenderChat(request->chat);
   if (!text.ok()) {
-    responder.Send(ErrorResponse(text.error()));
+    reply.Send(ErrorResponse(text.error()));
     return;
   }
   if (const auto error = encoder_.CheckTextSize(*text, "messages")) {
-    responder.Send(ErrorResponse(*error));
+    reply.Send(ErrorResponse(*error));
     return;
   }
   Plan plan{.kind = ApiKind::kChat,
@@ -341,17 +288,17 @@ void OpenAiServer::ChatCompletions(const Json& body, const net::Responder& respo
   plan.prompts.push_back({.tokens = encoder_.EncodeText(*text, request->chat.add_special_tokens),
                           .max_tokens = 0,
                           .echo_text = {}});
-  StartGeneration(std::move(plan), responder);
+  StartGeneration(std::move(plan), reply);
 }
 
-void OpenAiServer::Tokenize(const Json& body, const net::Responder& responder) {
+void OpenAiServer::Tokenize(const Json& body, const Reply& reply) {
   auto request = ParseTokenizeRequest(body, limits_);
   if (!request.ok()) {
-    responder.Send(ErrorResponse(request.error()));
+    reply.Send(ErrorResponse(request.error()));
     return;
   }
   if (const auto error = CheckModel(request->model)) {
-    responder.Send(ErrorResponse(*error));
+    reply.Send(ErrorResponse(*error));
     return;
   }
   std::vector<TokenId> tokens;
@@ -361,7 +308,7 @@ void OpenAiServer::Tokenize(const Json& body, const net::Responder& responder) {
     const auto& chat = std::get<ChatPrompt>(request->input);
     const ApiResult<std::string> rendered = encoder_.RenderChat(chat);
     if (!rendered.ok()) {
-      responder.Send(ErrorResponse(rendered.error()));
+      reply.Send(ErrorResponse(rendered.error()));
       return;
     }
     tokens = encoder_.EncodeText(*rendered, chat.add_special_tokens);
@@ -373,23 +320,23 @@ void OpenAiServer::Tokenize(const Json& body, const net::Responder& responder) {
       strings.push_back(NameOfToken(tokenizer_, token, TokenNaming::kText));
     }
   }
-  responder.Send(JsonResponse(Json{{"count", tokens.size()},
-                                   {"max_model_len", service_.info().max_context},
-                                   {"tokens", tokens},
-                                   {"token_strs", std::move(strings)}}));
+  reply.Send(JsonResponse(Json{{"count", tokens.size()},
+                               {"max_model_len", service_.info().max_context},
+                               {"tokens", tokens},
+                               {"token_strs", std::move(strings)}}));
 }
 
-void OpenAiServer::Detokenize(const Json& body, const net::Responder& responder) {
+void OpenAiServer::Detokenize(const Json& body, const Reply& reply) {
   const auto request = ParseDetokenizeRequest(body, limits_);
   if (!request.ok()) {
-    responder.Send(ErrorResponse(request.error()));
+    reply.Send(ErrorResponse(request.error()));
     return;
   }
   if (const auto error = CheckModel(request->model)) {
-    responder.Send(ErrorResponse(*error));
+    reply.Send(ErrorResponse(*error));
     return;
   }
-  responder.Send(JsonResponse(Json{{"prompt", DecodeToUtf8(tokenizer_, request->tokens, true)}}));
+  reply.Send(JsonResponse(Json{{"prompt", DecodeToUtf8(tokenizer_, request->tokens, true)}}));
 }
 
 }  // namespace ashlar::server

@@ -1,9 +1,9 @@
-// The OpenAI-compatible API over an engine: what net::HttpServer calls for each request.
+// The OpenAI-compatible API over an engine: routes for a Router.
 //
 //   POST /v1/completions, /v1/chat/completions   GET /v1/models, /v1/models/{id}
 //   POST /tokenize, /detokenize                  GET /health, /version
 //
-// Handle returns at once: requests with a body are parsed and tokenised on the intake threads,
+// Handlers return at once: requests with a body are parsed and tokenised on the intake threads,
 // answers are detokenised and formatted on the output threads. The engine's thread only fills
 // queues.
 //
@@ -24,7 +24,9 @@
 #include "server/api_error.h"
 #include "server/json.h"
 #include "server/prompt_encoder.h"
+#include "server/reply.h"
 #include "server/request.h"
+#include "server/router.h"
 #include "server/worker_pool.h"
 #include "text/tokenizer.h"
 
@@ -51,29 +53,26 @@ class OpenAiServer {
   OpenAiServer(const OpenAiServer&) = delete;
   OpenAiServer& operator=(const OpenAiServer&) = delete;
 
-  // The net::HttpHandler. From any thread; does not block.
-  void Handle(net::HttpRequest request, const net::Responder& responder);
+  // The router must not call them once this is gone.
+  void AddRoutes(Router& router);
 
   // For net::HttpServerOptions::format_error.
   static net::HttpResponse FormatError(int status, std::string_view message);
 
  private:
-  using BodyHandler = void (OpenAiServer::*)(const Json& body, const net::Responder& responder);
-  struct Route;
+  using BodyHandler = void (OpenAiServer::*)(const Json& body, const Reply& reply);
 
-  static const std::vector<Route>& Routes();
-  void HandleBody(const net::HttpRequest& request, BodyHandler handler,
-                  const net::Responder& responder);
+  // Parses the body and calls the handler, on an intake thread.
+  void TakeIn(net::HttpRequest request, BodyHandler handler, const Reply& reply);
+  void HandleBody(const net::HttpRequest& request, BodyHandler handler, const Reply& reply);
 
-  net::HttpResponse Health(std::string_view path) const;
-  net::HttpResponse Version(std::string_view path) const;
-  net::HttpResponse Models(std::string_view path) const;
-  net::HttpResponse Model(std::string_view path) const;
+  net::HttpResponse Models() const;
+  net::HttpResponse Model(const std::string& name) const;
 
-  void Completions(const Json& body, const net::Responder& responder);
-  void ChatCompletions(const Json& body, const net::Responder& responder);
-  void Tokenize(const Json& body, const net::Responder& responder);
-  void Detokenize(const Json& body, const net::Responder& responder);
+  void Completions(const Json& body, const Reply& reply);
+  void ChatCompletions(const Json& body, const Reply& reply);
+  void Tokenize(const Json& body, const Reply& reply);
+  void Detokenize(const Json& body, const Reply& reply);
 
   Json ModelJson(const std::string& name) const;
   std::optional<ApiError> CheckModel(const std::string& name) const;
@@ -82,7 +81,7 @@ class OpenAiServer {
                                       std::string_view param) const;
 
   struct Plan;
-  void StartGeneration(Plan plan, const net::Responder& responder);
+  void StartGeneration(Plan plan, const Reply& reply);
 
   engine::Service& service_;
   const text::Tokenizer& tokenizer_;

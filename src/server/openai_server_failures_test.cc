@@ -42,7 +42,7 @@ TEST_F(OpenAiServerTest, AReaderThatFallsBehindIsCancelled) {
   request.method = "POST";
   request.path = "/v1/completions";
   request.body = R"({"prompt":"p","max_tokens":190,"stream":true})";
-  server_->Handle(std::move(request), answer->TakeResponder());
+  router_->Handle(std::move(request), answer->TakeResponder());
   ASSERT_TRUE(WaitUntil([&] { return service_->live() == 1; }));
   service_->Step();
   ASSERT_TRUE(WaitUntil([&] { return service_->cancel_calls() > 0; }));
@@ -51,6 +51,56 @@ TEST_F(OpenAiServerTest, AReaderThatFallsBehindIsCancelled) {
   EXPECT_EQ(service_->cancel_calls(), 1u);
   EXPECT_TRUE(answer->Wait());
   EXPECT_TRUE(answer->is_cut());
+}
+
+// --- What is recorded of a request ---
+
+TEST_F(OpenAiServerTest, AnAnswerIsRecordedWithItsTokens) {
+  Use(kHello);
+  Generate("/v1/completions", R"({"prompt":"say","n":2,"stop":["wor"],"max_tokens":20})", 2);
+  ASSERT_TRUE(WaitUntil([&] { return observer_->ended().size() == 1; }));
+  const auto ended = observer_->ended()[0];
+  EXPECT_EQ(ended.route, "/v1/completions");
+  EXPECT_EQ(ended.status, 200);
+  ASSERT_TRUE(ended.generation.has_value());
+  EXPECT_EQ(ended.generation->sequences, 2u);
+  EXPECT_EQ(ended.generation->prompt_tokens, 8u);
+  EXPECT_EQ(ended.generation->cached_tokens, 4u);
+  EXPECT_EQ(ended.generation->completion_tokens, 18u);  // "hello wor", twice
+  EXPECT_EQ(ended.generation->ending, Ending::kStop);
+}
+
+// Not when the client leaves: when the engine has given everything back.
+TEST_F(OpenAiServerTest, ARequestOfAClientThatLeftEndsWithItsSequences) {
+  for (const std::string stream : {"true", "false"}) {
+    Use(FixedScript({'x'}));
+    const std::size_t before = observer_->ended().size();
+    auto answer = Start("POST", "/v1/completions",
+                        R"({"prompt":"p","n":2,"max_tokens":100,"stream":)" + stream + "}");
+    ASSERT_TRUE(WaitUntil([&] { return service_->live() == 2; }));
+    service_->Step();
+    answer->Leave();
+    ASSERT_TRUE(WaitUntil([&] { return service_->cancel_calls() >= 2; }));
+    EXPECT_EQ(observer_->ended().size(), before);
+    service_->StepAll();
+    ASSERT_TRUE(WaitUntil([&] { return observer_->ended().size() == before + 1; }));
+    const auto ended = observer_->ended().back();
+    EXPECT_TRUE(ended.client_left);
+    EXPECT_EQ(ended.generation->ending, Ending::kAbort);
+    EXPECT_EQ(ended.generation->completion_tokens, 2u);  // one of each before it left
+  }
+}
+
+TEST_F(OpenAiServerTest, ARefusedRequestIsRecordedAsAnError) {
+  Use(kHello);
+  service_->FailSubmits({ErrorCode::kResourceExhausted, "full"});
+  Ask("POST", "/v1/completions", R"({"prompt":"p"})");
+  Ask("POST", "/v1/completions", R"({"prompt":7})");
+  ASSERT_TRUE(WaitUntil([&] { return observer_->ended().size() == 2; }));
+  EXPECT_EQ(observer_->ended()[0].status, 429);
+  EXPECT_EQ(observer_->ended()[0].generation->ending, Ending::kError);
+  EXPECT_EQ(observer_->ended()[1].status, 400);
+  EXPECT_FALSE(observer_->ended()[1].generation.has_value());
 }
 
 // --- Errors ---

@@ -5,14 +5,20 @@
 
 #include <chrono>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <utility>
+#include <vector>
 
+#include "base/clock.h"
 #include "net/http_server.h"
 #include "server/openai_server.h"
+#include "server/request_record.h"
+#include "server/router.h"
 #include "server/testing/byte_tokenizer.h"
 #include "server/testing/captured_answer.h"
 #include "server/testing/scripted_service.h"
@@ -46,6 +52,35 @@ inline Result<std::string> RenderRoles(const Json& context) {
   return text + (context["add_generation_prompt"].get<bool>() ? ">" : "");
 }
 
+// Keeps what it hears, in order.
+class RecordingObserver final : public RequestObserver {
+ public:
+  struct Ended {
+    std::string id;
+    std::string route;
+    int status = 0;
+    bool client_left = false;
+    std::optional<GenerationRecord> generation;
+  };
+
+  void OnRequestEnd(const RequestRecord& record, std::int64_t) override {
+    const std::lock_guard lock(mutex_);
+    ended_.push_back({.id = record.id,
+                      .route = std::string(record.route),
+                      .status = record.status,
+                      .client_left = record.client_left,
+                      .generation = record.generation});
+  }
+  std::vector<Ended> ended() const {
+    const std::lock_guard lock(mutex_);
+    return ended_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<Ended> ended_;  // protected by mutex_
+};
+
 class OpenAiServerTest : public ::testing::Test {
  protected:
   void Use(Script script, ChatRenderer chat = RenderRoles, OpenAiServerOptions options = {}) {
@@ -55,6 +90,8 @@ class OpenAiServerTest : public ::testing::Test {
     options.version = "1.2.3";
     service_ = std::make_unique<ScriptedService>(std::move(script), ScriptedInfo(200));
     server_ = std::make_unique<OpenAiServer>(*service_, tokenizer_, std::move(chat), options);
+    router_ = std::make_unique<Router>(clock_, observer_);
+    server_->AddRoutes(*router_);
   }
 
   std::shared_ptr<CapturedAnswer> Start(std::string method, std::string path,
@@ -64,7 +101,7 @@ class OpenAiServerTest : public ::testing::Test {
     request.method = std::move(method);
     request.path = std::move(path);
     request.body = std::move(body);
-    server_->Handle(std::move(request), answer->TakeResponder());
+    router_->Handle(std::move(request), answer->TakeResponder());
     return answer;
   }
 
@@ -97,9 +134,12 @@ class OpenAiServerTest : public ::testing::Test {
     return true;
   }
 
+  const SteadyClock clock_;
   const ByteTokenizer tokenizer_;
+  const std::shared_ptr<RecordingObserver> observer_ = std::make_shared<RecordingObserver>();
   std::unique_ptr<ScriptedService> service_;
   std::unique_ptr<OpenAiServer> server_;
+  std::unique_ptr<Router> router_;
 };
 
 }  // namespace ashlar::server::testing

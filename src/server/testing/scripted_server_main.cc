@@ -13,9 +13,11 @@
 #include <string>
 #include <string_view>
 
+#include "base/clock.h"
 #include "base/rng.h"
 #include "net/http_server.h"
 #include "server/openai_server.h"
+#include "server/router.h"
 #include "server/testing/byte_tokenizer.h"
 #include "server/testing/scripted_service.h"
 
@@ -113,13 +115,16 @@ int Main(int argc, char** argv) {
   const EngineThread engine_thread(service, flags.pause_us);
   OpenAiServer api(greedy_aware, tokenizer, RenderChat,
                    {.model_names = {"scripted"}, .version = "0.0.0", .seed = {}});
+  const SteadyClock clock;
+  Router router(clock);
+  api.AddRoutes(router);
   net::HttpServerOptions options;
   options.port = flags.port;
   options.io_threads = flags.io_threads;
   options.format_error = &OpenAiServer::FormatError;
-  auto server =
-      net::HttpServer::Start(options, [&](net::HttpRequest request, net::Responder responder) {
-        api.Handle(std::move(request), std::move(responder));
+  auto server = net::HttpServer::Start(
+      options, [&](net::HttpRequest request, const net::Responder& responder) {
+        router.Handle(std::move(request), responder);
       });
   if (!server.ok()) {
     fmt::print(stderr, "{}\n", server.error().message);
