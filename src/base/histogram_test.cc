@@ -22,6 +22,7 @@ TEST(Histogram, AValueOnABoundIsBelowIt) {
 
 TEST(Histogram, HasRoomForTheMostBounds) {
   std::vector<double> bounds;
+  bounds.reserve(Histogram::kMaxBounds);
   for (std::size_t i = 0; i < Histogram::kMaxBounds; ++i) bounds.push_back(static_cast<double>(i));
   Histogram histogram(bounds);
   histogram.Observe(1000);
