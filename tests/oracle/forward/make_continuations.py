@@ -22,11 +22,11 @@ import json
 import os
 import sys
 import tempfile
-import urllib.request
 
 import numpy as np
 
 import reference_forward
+from llama_cpp import LlamaCpp, write_f32_twin
 from make_logit_goldens import sha256_of
 
 TOKENS = 64
@@ -43,64 +43,6 @@ PROMPTS = [
     CHAT.format("List the planets of the solar system and one fact about each."),
     CHAT.format("Write a short story about a stonemason who builds a bridge without mortar."),
 ]
-
-
-def write_f32_twin(source, path):
-    """The same model with every tensor dequantised to F32."""
-    from gguf import GGUFReader, GGUFValueType, GGUFWriter
-    from gguf.quants import dequantize
-
-    reader = GGUFReader(source)
-    writer = GGUFWriter(path, reader.fields["general.architecture"].contents())
-    left_out = ("general.architecture", "general.file_type", "general.quantization_version")
-    for key, field in reader.fields.items():
-        if not key.startswith("GGUF.") and key not in left_out:
-            kind = field.types[0]
-            sub_type = field.types[-1] if kind == GGUFValueType.ARRAY else None
-            writer.add_key_value(key, field.contents(), kind, sub_type=sub_type)
-    for tensor in reader.tensors:
-        values = dequantize(tensor.data, tensor.tensor_type)
-        writer.add_tensor(tensor.name, np.ascontiguousarray(values, dtype=np.float32))
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-
-
-class LlamaCpp:
-    def __init__(self, path, f32_cache):
-        import xllamacpp
-
-        params = xllamacpp.CommonParams()
-        params.model.path = path
-        params.n_ctx = 2048
-        params.n_parallel = 1
-        params.port = 0
-        params.warmup = False
-        if f32_cache:
-            params.cache_type_k = params.cache_type_v = xllamacpp.ggml_type.GGML_TYPE_F32
-            params.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
-        self._server = xllamacpp.Server(params)
-
-    def tokenize(self, text):
-        body = json.dumps({"content": text, "add_special": False, "parse_special": True}).encode()
-        request = urllib.request.Request(
-            f"{self._server.listening_address}/tokenize", body, {"Content-Type": "application/json"}
-        )
-        with urllib.request.urlopen(request) as answer:
-            return [int(token) for token in json.load(answer)["tokens"]]
-
-    def continue_greedily(self, ids, count):
-        answer = self._server.handle_completions(
-            {
-                "prompt": ids,
-                "n_predict": count,
-                "temperature": 0,
-                "cache_prompt": False,
-                "n_probs": 1,
-            }
-        )
-        return [entry["id"] for entry in answer["choices"][0]["logprobs"]["content"]]
 
 
 def judge(model, prompt, tokens):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Holds the reference forward pass against another implementation: transformers in float64.
 
-    validate_reference.py --model MODEL.gguf [--tokens 200]
+    validate_default_model.py --model MODEL.gguf [--tokens 200]
 
 Needs the PyPI packages torch, transformers and accelerate; run by hand when reference_forward.py
 changes.
