@@ -24,6 +24,11 @@ constexpr bool IsCodebook(KvCodecKind kind) {
   return kind == KvCodecKind::kLm4 || kind == KvCodecKind::kLm3;
 }
 
+// Whether a scale may be negative: where it is an extreme value over the least code.
+constexpr bool HasSignedScales(KvCodecKind kind) {
+  return kind == KvCodecKind::kQ6 || kind == KvCodecKind::kQ5 || kind == KvCodecKind::kQ4;
+}
+
 // Units beside each other: 32 channels each.
 constexpr std::size_t ChannelUnits(std::size_t dim) {
   return (dim + kUnitChannels - 1) / kUnitChannels;

@@ -31,8 +31,19 @@ struct Scratch {
         channels(scales + 2 * kSegmentTokens) {}
 };
 
-// Of a segment's work, in eighths: scores. Weights cost integers of their own where V has units.
-constexpr std::size_t ScoreShare(KvCodecKind value_kind) { return InUnits(value_kind) ? 3 : 4; }
+// About how long the parts of a segment take, for memory to be asked for evenly: cycles for a row
+// and 16 tokens, as measured with AVX-512.
+struct Costs {
+  std::size_t scores;
+  std::size_t softmax = 12;
+  std::size_t values;
+
+  explicit Costs(const AttendArgs& args)
+      : scores(InUnits(args.key_kind) ? ChannelUnits(args.head_dim) * 10 *
+                                            static_cast<std::size_t>(QueryDigits(args.key_kind))
+                                      : args.head_dim),
+        values(InUnits(args.value_kind) ? ChannelUnits(args.value_dim) * 28 : args.value_dim) {}
+};
 
 // Logits of rows [row, row + count) for all tokens that any of them sees.
 void Score(const AttendArgs& args, std::size_t row, std::size_t count, const Scratch& scratch,
@@ -51,7 +62,9 @@ void Score(const AttendArgs& args, std::size_t row, std::size_t count, const Scr
   }
   if (args.begin < args.sealed) {
     const std::size_t tokens = args.sealed - args.begin;
-    ahead.Pace(ScoreAsks(args.key_kind, count, tokens, args.head_dim), ScoreShare(args.value_kind));
+    const Costs costs(args);
+    ahead.Pace(ScoreAsks(args.key_kind, count, tokens, args.head_dim), costs.scores,
+               costs.scores + costs.softmax + costs.values);
     ScoreTiles(args.key_kind, count, rows, prepared, scratch.channels, ahead);
   }
   if (args.own_k == nullptr) return;
@@ -74,58 +87,98 @@ HWY_INLINE V Capped(V x, V cap) {
   return hn::Mul(cap, hn::Sub(one, hn::Div(two, hn::Add(e, one))));
 }
 
-// Turns a row's logits p[begin, end) into exp(logit - max), 0 before `first`; writes max and sum.
-void SoftmaxRow(const AttendArgs& args, std::size_t row, float* p) {
+// What a row sees of its logits: tokens [first, end), of those in [begin, stored).
+struct Seen {
+  std::size_t first;
+  std::size_t end;
+  std::size_t stored;
+  // Vectors in [whole, whole_end) are seen in all lanes, those before and from the latter on not.
+  std::size_t whole;
+  std::size_t whole_end;
+
+  Seen(const AttendArgs& args, std::size_t row)
+      : first(std::max<std::size_t>(args.begin, args.first == nullptr ? 0 : args.first[row])),
+        end(0),
+        stored(args.sealed + (args.own_k == nullptr ? 0 : args.own_visible[row])) {
+    end = std::min(stored, args.limit);
+    whole = std::min((first + 15) / 16 * 16, (end + 15) / 16 * 16);
+    whole_end = std::max(whole, end / 16 * 16);
+  }
+
+  HWY_INLINE hn::Mask<D> At(std::size_t t) const {
+    const D d;
+    const auto upper = hn::FirstN(d, end - t);
+    return first <= t ? upper : hn::AndNot(hn::FirstN(d, first - t), upper);
+  }
+};
+
+// The greatest of a row's logits, which are capped and tapped first.
+float MaxOfRow(const AttendArgs& args, std::size_t row, float* p) {
   const D d;
-  const std::size_t stored = args.sealed + (args.own_k == nullptr ? 0 : args.own_visible[row]);
-  const std::size_t end = std::min(stored, args.limit);
-  const std::size_t first =
-      std::max<std::size_t>(args.begin, args.first == nullptr ? 0 : args.first[row]);
+  const Seen seen(args, row);
   if (args.softcap > 0.0f) {
     const V cap = hn::Set(d, args.softcap);
-    for (std::size_t t = args.begin; t < end; t += kLanes) {
+    for (std::size_t t = args.begin; t < seen.end; t += kLanes) {
       hn::Store(Capped(hn::Load(d, p + t), cap), d, p + t);
     }
   }
-  if (args.logits != nullptr) {
-    std::copy(p + args.begin, p + end, args.logits + row * kSegmentTokens + args.begin);
+  if (args.logits != nullptr && args.begin < seen.end) {
+    std::copy(p + args.begin, p + seen.end, args.logits + row * kSegmentTokens + args.begin);
   }
-  // Vectors in [whole, whole_end) are seen in all lanes.
-  const std::size_t whole = (first + 15) / 16 * 16;
-  const std::size_t whole_end = end / 16 * 16;
-  const auto seen = [&](std::size_t t) HWY_ATTR {
-    const auto upper = hn::FirstN(d, end - t);
-    return first <= t ? upper : hn::AndNot(hn::FirstN(d, first - t), upper);
-  };
   const V lowest = hn::Set(d, std::numeric_limits<float>::lowest());
-
-  V max = lowest;
-  for (std::size_t t = args.begin; t < end; t += kLanes) {
-    V logit = hn::Load(d, p + t);
-    if (t < whole || t >= whole_end) logit = hn::IfThenElse(seen(t), logit, lowest);
-    max = hn::IfThenElse(hn::Gt(logit, max), logit, max);  // NaN never wins
+  V max[4] = {lowest, lowest, lowest, lowest};
+  const auto edge = [&](std::size_t from, std::size_t to) HWY_ATTR {
+    for (std::size_t t = from; t < to; t += kLanes) {
+      max[0] = MaxOfNumbers(hn::IfThenElse(seen.At(t), hn::Load(d, p + t), lowest), max[0]);
+    }
+  };
+  edge(args.begin, std::min(seen.whole, seen.end));
+  std::size_t t = seen.whole;
+  for (; t + 4 * kLanes <= seen.whole_end; t += 4 * kLanes) {
+    ASHLAR_UNROLL
+    for (std::size_t i = 0; i < 4; ++i) {
+      max[i] = MaxOfNumbers(hn::Load(d, p + t + i * kLanes), max[i]);
+    }
   }
+  for (; t < seen.whole_end; t += kLanes) max[0] = MaxOfNumbers(hn::Load(d, p + t), max[0]);
+  edge(seen.whole_end, seen.end);
+  max[0] = MaxOfNumbers(MaxOfNumbers(max[0], max[1]), MaxOfNumbers(max[2], max[3]));
   // The order of the lanes does not matter to a maximum, except for the sign of zero: + 0 settles
   // it.
-  max = hn::Add(hn::MaxOfLanes(d, max), hn::Zero(d));
-  args.max[row] = hn::GetLane(max);
+  return hn::GetLane(hn::Add(hn::MaxOfLanes(d, max[0]), hn::Zero(d)));
+}
 
+// Turns a row's logits into exp(logit - max), 0 where it does not see. Returns their sum.
+float SoftmaxRow(const AttendArgs& args, std::size_t row, float* p, ReadAhead& ahead) {
+  const D d;
+  const Seen seen(args, row);
+  const V max = hn::Set(d, args.max[row]);
   V sums[kVectorsPer16];
   for (V& sum : sums) sum = hn::Zero(d);
-  for (std::size_t t = args.begin; t < end; t += 16) {
-    const bool is_whole = t >= whole && t < whole_end;
+  const auto edge = [&](std::size_t from, std::size_t to) HWY_ATTR {
+    for (std::size_t t = from; t < to; t += kLanes) {
+      V e = ExpOfNonPositive(hn::Sub(hn::Load(d, p + t), max));
+      e = hn::IfThenElseZero(seen.At(t), e);  // + 0 changes no sum of exponentials
+      hn::Store(e, d, p + t);
+      V& sum = sums[t / kLanes % kVectorsPer16];
+      sum = hn::Add(sum, e);
+    }
+  };
+  edge(args.begin, std::min(seen.whole, seen.end));
+  ReadAhead local = ahead;  // in registers
+  for (std::size_t t = seen.whole; t < seen.whole_end; t += 16) {
+    local.Ask();
     ASHLAR_UNROLL
     for (std::size_t h = 0; h < kVectorsPer16; ++h) {
-      const std::size_t at = t + h * kLanes;
-      if (at >= end) break;
-      V e = ExpOf(hn::Sub(hn::Load(d, p + at), max));
-      if (!is_whole) e = hn::IfThenElseZero(seen(at), e);  // + 0 changes no sum of exponentials
-      hn::Store(e, d, p + at);
+      const V e = ExpOfNonPositive(hn::Sub(hn::Load(d, p + t + h * kLanes), max));
+      hn::Store(e, d, p + t + h * kLanes);
       sums[h] = hn::Add(sums[h], e);
     }
   }
-  args.sum[row] = Fold16(sums);
-  if (end < stored) std::fill(p + end, p + stored, 0.0f);
+  ahead = local;
+  edge(seen.whole_end, seen.end);
+  if (seen.end < seen.stored) std::fill(p + seen.end, p + seen.stored, 0.0f);
+  return Fold16(sums);
 }
 
 // --- Values ---
@@ -152,7 +205,7 @@ void Weigh(const AttendArgs& args, std::size_t row, std::size_t count, const Scr
                              .acc = args.acc + row * args.value_dim};
   std::fill(rows.acc, rows.acc + count * args.value_dim, 0.0f);
   if (args.begin < args.sealed) {
-    ahead.Pace(WeighAsks(args.value_kind, count, args.sealed - args.begin, args.value_dim), 8);
+    ahead.Pace(WeighAsks(args.value_kind, count, args.sealed - args.begin, args.value_dim), 1, 1);
     WeighTiles(args.value_kind, count, rows, scratch.scales, scratch.digits, ahead);
   }
   if (args.own_k == nullptr) return;
@@ -174,8 +227,14 @@ void AttendTile(const AttendArgs& args, std::size_t row, std::size_t count) {
   // The first tile of rows asks for all.
   ReadAhead ahead(args.next, row == 0 ? args.next_count : 0, args.next_bytes);
   Score(args, row, count, scratch, ahead);
+  // In two loops: to wait for one row's maximum would leave the others idle.
   for (std::size_t r = 0; r < count; ++r) {
-    SoftmaxRow(args, row + r, scratch.logits + r * kSegmentTokens);
+    args.max[row + r] = MaxOfRow(args, row + r, scratch.logits + r * kSegmentTokens);
+  }
+  const Costs costs(args);
+  ahead.Pace(count * kSegmentTokens / 16, costs.softmax, costs.softmax + costs.values);
+  for (std::size_t r = 0; r < count; ++r) {
+    args.sum[row + r] = SoftmaxRow(args, row + r, scratch.logits + r * kSegmentTokens, ahead);
   }
   if (args.is_latent) {
     WeighLatent(args, row, count, scratch.logits);

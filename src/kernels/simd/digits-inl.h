@@ -95,11 +95,28 @@ HWY_INLINE float MakeDigits(const float* values, std::size_t count, std::int8_t*
   return step;
 }
 
+// Weighted tokens: weights times scales as integers, of which value = integer * step.
+struct WeightDigits {
+  float step;        // as StepOf says
+  std::int32_t sum;  // of the integers
+};
+
+// Greatest magnitudes as bits: anything not finite is greater still.
+template <bool kIsSigned>
+HWY_INLINE hn::Vec<DU32> MagnitudeBits(V x) {
+  return hn::BitCast(DU32(), kIsSigned ? hn::Abs(x) : x);
+}
+
+HWY_INLINE std::int32_t SumOfDigits(const VI32 (&sums)[2]) {
+  return hn::GetLane(hn::SumOfLanes(DI32(), JoinDigits(sums)));
+}
+
 #if HWY_TARGET == HWY_AVX3
-// 64 integers of 16 bits, as words of two vectors each, in two digits.
-HWY_INLINE void StoreDigits64(const V (&weighted)[4], V inverse, std::int8_t* high,
-                              std::int8_t* low) {
+// 64 integers of 16 bits, as words of two vectors each, in two digits; adds them to `sums`.
+HWY_INLINE void StoreDigits64(const V* weighted, V inverse, std::int8_t* high, std::int8_t* low,
+                              VI32 (&sums)[2]) {
   __m512i x[4];
+  ASHLAR_UNROLL
   for (std::size_t i = 0; i < 4; ++i) {
     x[i] = NearestOf(hn::Mul(weighted[i], inverse)).raw;
   }
@@ -109,16 +126,65 @@ HWY_INLINE void StoreDigits64(const V (&weighted)[4], V inverse, std::int8_t* hi
   const __m512i byte = _mm512_set1_epi16(0xFF);
   const __m512i high_a = _mm512_srai_epi16(_mm512_add_epi16(a, half), 8);
   const __m512i high_b = _mm512_srai_epi16(_mm512_add_epi16(b, half), 8);
-  _mm512_storeu_si512(high, _mm512_packs_epi16(high_a, high_b));
-  _mm512_storeu_si512(low,
-                      _mm512_packus_epi16(_mm512_and_si512(a, byte), _mm512_and_si512(b, byte)));
+  const VI8 h{_mm512_packs_epi16(high_a, high_b)};
+  const VI8 l{_mm512_packus_epi16(_mm512_and_si512(a, byte), _mm512_and_si512(b, byte))};
+  hn::StoreU(h, DI8(), high);
+  hn::StoreU(l, DI8(), low);
+  const VU8 ones = hn::Set(DU8(), std::uint8_t{1});
+  sums[0] = DotU7S8(sums[0], ones, h);
+  sums[1] = DotU7S8(sums[1], ones, l);
 }
-#endif
 
-// Tokens [begin, end) weighted: weights times scales, as integers in two digits at DigitsAt. The
-// step, as StepOf says. Digits of whole groups of 64 tokens are written: 0 outside [begin, end).
-HWY_INLINE float MakeWeightDigits(const float* weights, const float* scales, std::size_t begin,
-                                  std::size_t end, std::int8_t* high, std::int8_t* low) {
+// Tokens [begin, end), multiples of 16, weighted, as integers in two digits at DigitsAt; no weight
+// is negative, and no scale unless kIsSigned. Digits of whole groups of 64 tokens are written: 0
+// outside [begin, end).
+template <bool kIsSigned>
+HWY_INLINE WeightDigits MakeWeightDigits(const float* weights, const float* scales,
+                                         std::size_t begin, std::size_t end, std::int8_t* high,
+                                         std::int8_t* low) {
+  constexpr std::size_t kVectors = kSegmentTokens / kLanes;
+  const D d;
+  V weighted[kVectors];  // all of a segment in registers
+  hn::Vec<DU32> bits[2] = {hn::Zero(DU32()), hn::Zero(DU32())};
+  if (end - begin == kSegmentTokens) {
+    ASHLAR_UNROLL
+    for (std::size_t i = 0; i < kVectors; ++i) {
+      weighted[i] = hn::Mul(hn::Load(d, weights + i * kLanes), hn::Load(d, scales + i * kLanes));
+      bits[i % 2] = hn::Max(bits[i % 2], MagnitudeBits<kIsSigned>(weighted[i]));
+    }
+  } else {
+    ASHLAR_UNROLL
+    for (std::size_t i = 0; i < kVectors; ++i) {
+      weighted[i] = hn::Zero(d);
+      if (i * kLanes < begin || i * kLanes >= end) continue;
+      weighted[i] = hn::Mul(hn::Load(d, weights + i * kLanes), hn::Load(d, scales + i * kLanes));
+      bits[i % 2] = hn::Max(bits[i % 2], MagnitudeBits<kIsSigned>(weighted[i]));
+    }
+  }
+  float inverse_step;
+  const std::uint32_t greatest = hn::GetLane(hn::MaxOfLanes(DU32(), hn::Max(bits[0], bits[1])));
+  const float step = StepOf(greatest, kWeightLevels, inverse_step);
+  if (inverse_step == 0.0f) {
+    std::fill(high + begin / 64 * 64, high + (end + 63) / 64 * 64, std::int8_t{0});
+    std::fill(low + begin / 64 * 64, low + (end + 63) / 64 * 64, std::int8_t{0});
+    return {step, 0};
+  }
+  const V inverse = hn::Set(d, inverse_step);
+  VI32 sums[2] = {hn::Zero(DI32()), hn::Zero(DI32())};
+  ASHLAR_UNROLL
+  for (std::size_t i = 0; i < kVectors; i += 4) {
+    if (i * kLanes + 64 <= begin || i * kLanes >= end) continue;
+    StoreDigits64(weighted + i, inverse, high + i * kLanes, low + i * kLanes, sums);
+  }
+  return {step, SumOfDigits(sums)};
+}
+
+#else
+
+template <bool kIsSigned>
+HWY_INLINE WeightDigits MakeWeightDigits(const float* weights, const float* scales,
+                                         std::size_t begin, std::size_t end, std::int8_t* high,
+                                         std::int8_t* low) {
   const D d;
   const DU32 du;
   alignas(64) float weighted[kSegmentTokens];
@@ -129,7 +195,7 @@ HWY_INLINE float MakeWeightDigits(const float* weights, const float* scales, std
   if (end != last) std::fill(weighted + end, weighted + last, 0.0f);
   for (std::size_t t = begin; t < end; t += kLanes) {
     const V w = hn::Mul(hn::LoadU(d, weights + t), hn::LoadU(d, scales + t));
-    bits = hn::Max(bits, hn::BitCast(du, hn::Abs(w)));
+    bits = hn::Max(bits, MagnitudeBits<kIsSigned>(w));
     hn::Store(w, d, weighted + t);
   }
   float inverse_step;
@@ -137,35 +203,21 @@ HWY_INLINE float MakeWeightDigits(const float* weights, const float* scales, std
   if (inverse_step == 0.0f) {
     std::fill(high + first, high + last, std::int8_t{0});
     std::fill(low + first, low + last, std::int8_t{0});
-    return step;
+    return {step, 0};
   }
   const V inverse = hn::Set(d, inverse_step);
-#if HWY_TARGET == HWY_AVX3
-  for (std::size_t t = first; t < last; t += 64) {
-    const V four[4] = {hn::Load(d, weighted + t), hn::Load(d, weighted + t + 16),
-                       hn::Load(d, weighted + t + 32), hn::Load(d, weighted + t + 48)};
-    StoreDigits64(four, inverse, high + t, low + t);
-  }
-#else
   for (std::size_t t = first; t < last; t += kLanes) {
     StoreTwoDigits(NearestOf(hn::Mul(hn::Load(d, weighted + t), inverse)), high + t, low + t);
   }
-#endif
-  return step;
-}
-
-// Sum of the integers whose digits lie in whole groups of 64 of [begin, end).
-HWY_INLINE std::int32_t SumOfDigits(const std::int8_t* high, const std::int8_t* low,
-                                    std::size_t begin, std::size_t end) {
-  const DI8 d8;
   const VU8 ones = hn::Set(DU8(), std::uint8_t{1});
   VI32 sums[2] = {hn::Zero(DI32()), hn::Zero(DI32())};
-  for (std::size_t t = begin / 64 * 64; t < end; t += 4 * kLanes) {
-    sums[0] = DotU7S8(sums[0], ones, hn::LoadU(d8, high + t));
-    sums[1] = DotU7S8(sums[1], ones, hn::LoadU(d8, low + t));
+  for (std::size_t t = first; t < last; t += 4 * kLanes) {
+    sums[0] = DotU7S8(sums[0], ones, hn::LoadU(DI8(), high + t));
+    sums[1] = DotU7S8(sums[1], ones, hn::LoadU(DI8(), low + t));
   }
-  return hn::GetLane(hn::SumOfLanes(DI32(), JoinDigits(sums)));
+  return {step, SumOfDigits(sums)};
 }
+#endif
 
 }  // namespace ashlar::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

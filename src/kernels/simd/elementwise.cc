@@ -108,19 +108,31 @@ void Scale(const float* x, float factor, std::size_t n, float* y) {
 
 void Merge(const MergeArgs& args) {
   const D d;
-  for (std::size_t r = 0; r < args.rows; ++r) {
-    const float max = args.from_max[r] > args.max[r] ? args.from_max[r] : args.max[r];
-    const V a = ExpOf(hn::Set(d, args.max[r] - max));
-    const V b = ExpOf(hn::Set(d, args.from_max[r] - max));
-    args.max[r] = max;
-    args.sum[r] = args.sum[r] * hn::GetLane(a) + args.from_sum[r] * hn::GetLane(b);
-    float* acc = args.acc + r * args.head_dim;
-    const float* from = args.from_acc + r * args.head_dim;
-    for (std::size_t c = 0; c < args.head_dim; c += kLanes) {
-      const std::size_t rest = args.head_dim - c;
-      const V old_part = hn::Mul(LoadFirst(d, acc + c, rest), a);
-      const V new_part = hn::Mul(LoadFirst(d, from + c, rest), b);
-      StoreFirst(hn::Add(old_part, new_part), d, acc + c, rest);
+  constexpr std::size_t kPairs = kLanes / 2;  // the two factors of so many rows at a time
+  for (std::size_t first = 0; first < args.rows; first += kPairs) {
+    const std::size_t rows = std::min(kPairs, args.rows - first);
+    alignas(64) float factors[kLanes] = {};
+    for (std::size_t i = 0; i < rows; ++i) {
+      const std::size_t r = first + i;
+      const float max = args.from_max[r] > args.max[r] ? args.from_max[r] : args.max[r];
+      factors[2 * i] = args.max[r] - max;
+      factors[2 * i + 1] = args.from_max[r] - max;
+      args.max[r] = max;
+    }
+    hn::Store(ExpOfNonPositive(hn::Load(d, factors)), d, factors);
+    for (std::size_t i = 0; i < rows; ++i) {
+      const std::size_t r = first + i;
+      const V a = hn::Set(d, factors[2 * i]);
+      const V b = hn::Set(d, factors[2 * i + 1]);
+      args.sum[r] = args.sum[r] * factors[2 * i] + args.from_sum[r] * factors[2 * i + 1];
+      float* acc = args.acc + r * args.head_dim;
+      const float* from = args.from_acc + r * args.head_dim;
+      for (std::size_t c = 0; c < args.head_dim; c += kLanes) {
+        const std::size_t rest = args.head_dim - c;
+        const V old_part = hn::Mul(LoadFirst(d, acc + c, rest), a);
+        const V new_part = hn::Mul(LoadFirst(d, from + c, rest), b);
+        StoreFirst(hn::Add(old_part, new_part), d, acc + c, rest);
+      }
     }
   }
 }

@@ -45,22 +45,36 @@ HWY_INLINE hn::Vec<DF> LoadElements(DF d, const std::byte* p) {
 class ReadAhead {
  public:
   ReadAhead() = default;
-  // `count` pieces of `bytes` each.
+  // `count` pieces of `bytes` each. Asks for the first line of every page of them at once: a
+  // request whose address the processor must look up in memory keeps all that follows it from
+  // retiring, and what follows are then further look-ups, six at a time.
   ReadAhead(const std::byte* const* pieces, std::size_t count, std::size_t bytes)
-      : next_(pieces), last_(pieces + count), bytes_((bytes + 63) / 64 * 64) {}
-
-  // In the next `calls` calls of Ask, ask for `share` (in eighths) of what is left.
-  void Pace(std::size_t calls, std::size_t share) {
-    const std::size_t bytes =
-        static_cast<std::size_t>(end_ - line_) + static_cast<std::size_t>(last_ - next_) * bytes_;
-    const std::size_t lines = bytes / 64 * share / 8;
-    lines_per_call_ = (lines + calls - 1) / std::max<std::size_t>(1, calls);
+      : next_(pieces), last_(pieces + count), bytes_((bytes + 63) / 64 * 64) {
+    for (const std::byte* const* piece = next_; piece != last_; ++piece) {
+      const std::byte* const end = *piece + bytes_;
+      for (const std::byte* line = *piece; line < end;) {
+        __builtin_prefetch(line, /*rw=*/0, /*locality=*/2);
+        line += kPageBytes - reinterpret_cast<std::uintptr_t>(line) % kPageBytes;
+      }
+    }
   }
 
-  HWY_INLINE void Ask() {
-    for (std::size_t lines = lines_per_call_; lines > 0;) {
+  // Until told otherwise, a call of Ask asks for so much that `calls` calls ask for part / whole of
+  // what is left.
+  void Pace(std::size_t calls, std::size_t part, std::size_t whole) {
+    const std::size_t bytes =
+        static_cast<std::size_t>(end_ - line_) + static_cast<std::size_t>(last_ - next_) * bytes_;
+    const std::size_t pace =
+        bytes / 64 * kWholeLine * part / (whole * std::max<std::size_t>(1, calls));
+    pace_ = bytes == 0 ? 0 : pace + 1;
+  }
+
+  // As much as `calls` calls without a number.
+  HWY_INLINE void Ask(std::size_t calls = 1) {
+    owed_ += calls * pace_;
+    for (std::size_t lines = owed_ / kWholeLine; lines > 0;) {
       if (line_ == end_) {
-        if (next_ == last_) return;
+        if (next_ == last_) break;
         line_ = *next_++;
         end_ = line_ + bytes_;
       }
@@ -71,6 +85,7 @@ class ReadAhead {
       line_ += 64 * here;
       lines -= here;
     }
+    owed_ %= kWholeLine;
   }
 
  private:
@@ -78,8 +93,13 @@ class ReadAhead {
   const std::byte* end_ = nullptr;
   const std::byte* const* next_ = nullptr;
   const std::byte* const* last_ = nullptr;
+  // Of what translations are kept: also where the system gives huge pages, a virtual machine's may
+  // lie in small ones.
+  static constexpr std::size_t kPageBytes = 4096;
   std::size_t bytes_ = 0;  // of a piece
-  std::size_t lines_per_call_ = 0;
+  static constexpr std::size_t kWholeLine = 256;
+  std::size_t pace_ = 0;  // of a call, in 1 / kWholeLine lines, as is what is owed
+  std::size_t owed_ = 0;
 };
 
 // Query rows and where their logits go: row r, token t at logits[r * kSegmentTokens + t].

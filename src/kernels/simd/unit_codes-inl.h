@@ -1,4 +1,5 @@
 // The codes of tiles in units (kernels/codec.h), a vector at a time, and their products with bytes.
+#include <bit>
 #include <cstring>
 
 #include "kernels/simd/dot-inl.h"
@@ -24,6 +25,18 @@ inline constexpr std::size_t kPartBytes = 4 * kLanes;
 HWY_INLINE VU8 LoadPart(const std::byte* row, std::size_t part) {
   return hn::LoadU(DU8(), reinterpret_cast<const std::uint8_t*>(row) + part * kPartBytes);
 }
+
+// Which block a token of a segment lies in, and where. Blocks have a power of two of tokens: a
+// division would take longer than a row of products.
+struct BlockPlaces {
+  int shift;
+  std::size_t mask;
+
+  explicit BlockPlaces(std::size_t block_tokens)
+      : shift(std::countr_zero(block_tokens)), mask(block_tokens - 1) {}
+  HWY_INLINE std::size_t BlockOf(std::size_t token) const { return token >> shift; }
+  HWY_INLINE std::size_t SlotOf(std::size_t token) const { return token & mask; }
+};
 
 // Bits [kBit, kBit + kBits) of every byte, moved to bits [kTo, kTo + kBits).
 template <std::size_t kBit, std::size_t kBits, std::size_t kTo>

@@ -105,10 +105,11 @@ HWY_INLINE void ScoreGroupsOf16(const ScoreRowsArgs& rows, const QueryTile<kRows
   const D d;
   const std::byte* first_unit[kGroups];
   const std::byte* first_scale[kGroups];
+  const BlockPlaces places(rows.block_tokens);
   for (std::size_t g = 0; g < kGroups; ++g) {
     const std::size_t t = token + g * kUnitTokens;
-    const std::byte* const tile = rows.tiles[t / rows.block_tokens];
-    const std::size_t group = t % rows.block_tokens / kUnitTokens;
+    const std::byte* const tile = rows.tiles[places.BlockOf(t)];
+    const std::size_t group = places.SlotOf(t) / kUnitTokens;
     first_unit[g] = tile + group * units * UnitBytes(kKind);
     first_scale[g] = tile + code_bytes + group * (IsCodebook(kKind) ? 1 : units) * kUnitTokens * 2;
   }

@@ -27,10 +27,11 @@ HWY_INLINE void LoadScales(const AccumulateUnitsArgs& args, std::size_t b) {
   const AccumulateRowsArgs& rows = args.rows;
   const D d;
   const std::size_t code_bytes = CodeBytes(kKind, rows.value_dim, rows.block_tokens);
+  const BlockPlaces places(rows.block_tokens);
   for (std::size_t t = rows.begin; t < rows.end; t += kUnitTokens) {
-    const std::byte* const scales = rows.tiles[t / rows.block_tokens] + code_bytes +
-                                    2 * ScaleIndex(kKind, KvRole::kValue, rows.value_dim,
-                                                   t % rows.block_tokens, b * kUnitChannels);
+    const std::byte* const scales =
+        rows.tiles[places.BlockOf(t)] + code_bytes +
+        2 * ScaleIndex(kKind, KvRole::kValue, rows.value_dim, places.SlotOf(t), b * kUnitChannels);
     for (std::size_t i = 0; i < kUnitTokens; i += kLanes) {
       hn::StoreU(LoadHalves(scales + 2 * i), d, args.scales + t + i);
       if constexpr (IsAsymmetric(kKind)) {
@@ -90,6 +91,16 @@ HWY_INLINE void DotValueRows(const std::byte* unit, std::size_t vector, const st
   }
 }
 
+// How often the products of a unit's channels ask their ReadAhead, and how many of these calls take
+// as long as a row's weights take to become integers: those of all rows take about half as long as
+// the products.
+constexpr std::size_t UnitAsks(std::size_t tokens) {
+  return tokens / kUnitTokens * 4 * (HWY_TARGET == HWY_AVX2 ? 2 * kVectorsPer16 : kVectorsPer16);
+}
+constexpr std::size_t DigitAsks(std::size_t rows, std::size_t tokens) {
+  return UnitAsks(tokens) * 5 / 9 / rows;
+}
+
 // acc = the weighted sum over all sealed tokens of the channels of unit b.
 template <KvCodecKind kKind, std::size_t kRows>
 void AccumulateUnit(const AccumulateUnitsArgs& args, std::size_t b, ReadAhead& ahead) {
@@ -100,18 +111,21 @@ void AccumulateUnit(const AccumulateUnitsArgs& args, std::size_t b, ReadAhead& a
   float offset[kRows];
   std::int32_t zeros[kRows];
   for (std::size_t r = 0; r < kRows; ++r) {
+    ahead.Ask(DigitAsks(kRows, rows.end - rows.begin));
     const float* const p = rows.weights + r * kSegmentTokens;
     std::int8_t* const high = args.digits + r * 2 * kSegmentTokens;
     std::int8_t* const low = high + kSegmentTokens;
-    step[r] = MakeWeightDigits(p, args.scales, rows.begin, rows.end, high, low);
-    zeros[r] =
-        ZeroOf(kKind) == 0 ? 0 : ZeroOf(kKind) * SumOfDigits(high, low, rows.begin, rows.end);
+    const WeightDigits made =
+        MakeWeightDigits<HasSignedScales(kKind)>(p, args.scales, rows.begin, rows.end, high, low);
+    step[r] = made.step;
+    zeros[r] = ZeroOf(kKind) * made.sum;
     offset[r] = IsAsymmetric(kKind) ? SumOfMinima(args, p) : 0.0f;
   }
   // Sums: rows x vectors x digits, 24 of 32 registers, 12 of 16.
   constexpr std::size_t kAllVectors = 2 * kVectorsPer16;
   constexpr std::size_t kVectors = HWY_TARGET == HWY_AVX2 ? 1 : 2;
   const std::size_t units = ChannelUnits(rows.value_dim);
+  const BlockPlaces places(rows.block_tokens);
   ReadAhead local = ahead;  // in registers
   for (std::size_t vector = 0; vector < kAllVectors; vector += kVectors) {
     VI32 sums[kRows][kVectors][2];
@@ -124,9 +138,9 @@ void AccumulateUnit(const AccumulateUnitsArgs& args, std::size_t b, ReadAhead& a
       }
     }
     for (std::size_t t = rows.begin; t < rows.end; t += kUnitTokens) {
-      const std::size_t group = t % rows.block_tokens / kUnitTokens;
+      const std::size_t group = places.SlotOf(t) / kUnitTokens;
       const std::byte* const unit =
-          rows.tiles[t / rows.block_tokens] + (group * units + b) * UnitBytes(kKind);
+          rows.tiles[places.BlockOf(t)] + (group * units + b) * UnitBytes(kKind);
       DotValueRows<kKind, kRows, kVectors>(unit, vector, args.digits + DigitsAt(t / 4), sums,
                                            local);
     }
@@ -146,9 +160,9 @@ void AccumulateUnit(const AccumulateUnitsArgs& args, std::size_t b, ReadAhead& a
 }
 
 // How often AccumulateUnits asks its ReadAhead.
-constexpr std::size_t AccumulateUnitCalls(std::size_t tokens, std::size_t value_dim) {
-  return tokens / kUnitTokens * ChannelUnits(value_dim) * 4 *
-         (HWY_TARGET == HWY_AVX2 ? 2 * kVectorsPer16 : kVectorsPer16);
+constexpr std::size_t AccumulateUnitCalls(std::size_t rows, std::size_t tokens,
+                                          std::size_t value_dim) {
+  return (UnitAsks(tokens) + rows * DigitAsks(rows, tokens)) * ChannelUnits(value_dim);
 }
 
 template <KvCodecKind kKind, std::size_t kRows>

@@ -78,7 +78,7 @@ void WeighTiles(KvCodecKind kind, std::size_t count, const AccumulateRowsArgs& r
 std::size_t WeighAsks(KvCodecKind kind, std::size_t count, std::size_t tokens,
                       std::size_t value_dim) {
   if (!InUnits(kind)) return AccumulateCalls(count, tokens, value_dim);
-  return AccumulateUnitCalls(tokens, value_dim);
+  return AccumulateUnitCalls(count, tokens, value_dim);
 }
 
 void WeighLatent(const AttendArgs& args, std::size_t row, std::size_t count, const float* weights) {

@@ -73,8 +73,8 @@ HWY_INLINE hn::Vec<DF> LoadF32(DF d, const std::byte* p) {
   return hn::LoadU(d, reinterpret_cast<const float*>(p));
 }
 
-// The reference Exp, lane by lane.
-HWY_INLINE V ExpOf(V x) {
+// The reference Exp, lane by lane, of what is at most 0 or NaN.
+HWY_INLINE V ExpOfNonPositive(V x) {
   const D d;
   const DU32 du;
   const V round = hn::Set(d, kExpRound);
@@ -91,20 +91,47 @@ HWY_INLINE V ExpOf(V x) {
   // The bits of kExpRound end in zeros where n is added, so the shift keeps n + 127 alone.
   const auto biased = hn::Add(hn::BitCast(du, shifted), hn::Set(du, 127));
   const V power = hn::BitCast(d, hn::ShiftLeft<23>(biased));
-  V result = hn::Mul(p, power);
-  result = hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, kExpLowest)), result);
+  return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, kExpLowest)), hn::Mul(p, power));
+}
+
+// The reference Exp, lane by lane.
+HWY_INLINE V ExpOf(V x) {
+  const D d;
   const V infinity = hn::Set(d, std::numeric_limits<float>::infinity());
-  return hn::IfThenElse(hn::Gt(x, hn::Set(d, kExpHighest)), infinity, result);
+  return hn::IfThenElse(hn::Gt(x, hn::Set(d, kExpHighest)), infinity, ExpOfNonPositive(x));
+}
+
+// The greater of both, and `number` where x is NaN; `number` never is. Of zeros either.
+HWY_INLINE V MaxOfNumbers(V x, V number) {
+#if HWY_TARGET == HWY_AVX3
+  return V{_mm512_max_ps(x.raw, number.raw)};  // the second operand, in doubt
+#elif HWY_TARGET == HWY_AVX2
+  return V{_mm256_max_ps(x.raw, number.raw)};
+#else
+  return hn::IfThenElse(hn::Gt(x, number), x, number);
+#endif
+}
+
+// Lanes i and i + half summed, until one is left.
+template <class DF>
+HWY_INLINE float FoldLanes(DF d, hn::Vec<DF> v) {
+  if constexpr (hn::MaxLanes(DF()) > 4) {
+    const hn::Half<DF> half;
+    return FoldLanes(half, hn::Add(hn::LowerHalf(half, v), hn::UpperHalf(half, v)));
+  } else {
+    v = hn::Add(v, hn::Shuffle1032(v));
+    return hn::GetLane(hn::Add(v, hn::Shuffle2301(v)));
+  }
 }
 
 // The fixed tree of kernel_set.h over 16 lanes.
 HWY_INLINE float Fold16(const V (&v)[kVectorsPer16]) {
-  alignas(64) float lanes[16];
-  for (std::size_t i = 0; i < kVectorsPer16; ++i) hn::Store(v[i], D(), lanes + i * kLanes);
-  for (std::size_t half = 8; half > 0; half /= 2) {
-    for (std::size_t i = 0; i < half; ++i) lanes[i] += lanes[i + half];
+  V sums[kVectorsPer16];
+  std::copy(v, v + kVectorsPer16, sums);
+  for (std::size_t half = kVectorsPer16 / 2; half > 0; half /= 2) {
+    for (std::size_t i = 0; i < half; ++i) sums[i] = hn::Add(sums[i], sums[i + half]);
   }
-  return lanes[0];
+  return FoldLanes(D(), sums[0]);
 }
 
 }  // namespace ashlar::kernels::HWY_NAMESPACE
