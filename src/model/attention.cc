@@ -57,6 +57,9 @@ Attention::Attention(const ModelConfig& config, const kv::KvLayout& layout,
       places_.push_back(*place);
       ASHLAR_CHECK(place->group == PlaceOf(layer, 0).group,
                    "layer {}: heads in several lane groups", layer);
+      heads_are_in_a_row_ =
+          heads_are_in_a_row_ &&
+          place->key_offset == PlaceOf(layer, 0).key_offset + head * TileBytes(place->group);
     }
   }
   for (const kv::LaneGroup& group : layout.groups()) {
@@ -118,17 +121,20 @@ void Attention::Run(std::size_t layer, const float* q, float* out, const Attenti
   const std::vector<Item>& items = plan().items;
   const std::size_t batch = plan().batch;
   pool_.ParallelFor((items.size() + batch - 1) / batch, [&](std::size_t i, std::size_t worker) {
-    const std::size_t end = std::min((i + 1) * batch, items.size());
-    for (std::size_t item = i * batch; item < end; ++item) RunItem(items[item], worker, out);
+    const std::size_t count = std::min(batch, items.size() - i * batch);
+    RunBatch(std::span(items).subspan(i * batch, count), worker, out);
   });
   if (!plan().split.empty()) FoldSplit(out);
 }
 
 // --- Items ---
 
-void Attention::RunItem(const Item& item, std::size_t worker, float* out) {
-  Work work;
-  work.item = &item;
+void Attention::RunBatch(std::span<const Item> items, std::size_t worker, float* out) {
+  if (items.size() > 1 && items.front().is_alone()) return RunTogether(items, worker);
+  for (const Item& item : items) RunItem(item, worker, out);
+}
+
+void Attention::UseMemoryOf(std::size_t worker, Work& work) {
   float* base = scratch_.data() + worker * scratch_floats_;
   const auto take = [&](std::size_t floats) {
     float* const taken = base;
@@ -144,6 +150,13 @@ void Attention::RunItem(const Item& item, std::size_t worker, float* out) {
   work.logits = take(kMaxItemRows * kSegmentTokens);
   work.kernel_scratch = take(kernels::kAttendScratchFloats);
   work.path_memory = paths_.data() + worker * path_bytes_;
+}
+
+void Attention::RunItem(const Item& item, std::size_t worker, float* out) {
+  Work work;
+  work.batch = {&item, 1};
+  work.item = &item;
+  UseMemoryOf(worker, work);
   LoadRows(item, work);
   if (item.begin == kAllSegments) return RunTile(work, out);
 
@@ -154,6 +167,23 @@ void Attention::RunItem(const Item& item, std::size_t worker, float* out) {
     std::copy_n(from.max, group_, to.max);
     std::copy_n(from.sum, group_, to.sum);
     std::copy_n(from.acc, group_ * value_dim_, to.acc);
+  }
+}
+
+// Several kv heads of a token, segment by segment: their tiles lie in a row, and memory is read
+// faster in longer pieces.
+void Attention::RunTogether(std::span<const Item> items, std::size_t worker) {
+  Work work;
+  work.batch = items;
+  UseMemoryOf(worker, work);
+  for (std::uint64_t segment = items[0].begin; segment < items[0].end; ++segment) {
+    for (const Item& item : items) {
+      work.item = &item;
+      LoadRows(item, work);
+      const State into = PartialOf(work.chunk, item.begin, item.kv_head);
+      AttendSegment(work, segment, segment == item.begin ? into : work.part);
+      if (segment != item.begin) Merge(work.rows, into, work.part);
+    }
   }
 }
 
@@ -310,25 +340,30 @@ void Attention::RunKernel(Work& work, kernels::AttendArgs& args, std::uint64_t s
   if (tap_ != nullptr) TapLogits(work, segment, args);
 }
 
-// What this worker is likely to read next: the item's next segment, or the first one of the item
-// that it will probably be handed.
+// What this worker is likely to read next: the next segment of the items at hand, or the first one
+// of the items that it will probably be handed. Items that run together share in asking for it.
 void Attention::LookAhead(Work& work, std::uint64_t segment, kernels::AttendArgs& args) const {
-  const Item& item = *work.item;
-  const std::uint64_t end = item.begin == kAllSegments
-                                ? (work.first_position + item.count - 1) / kSegmentTokens + 1
-                                : item.end;
-  if (segment + 1 < end) {
-    args.next_count = FirstTilesOf(item, segment + 1, work.next_tiles.data());
-  } else {
-    const std::vector<Item>& items = plan().items;
-    auto next = static_cast<std::size_t>(&item - items.data()) + 1;
-    if (next % plan().batch == 0) next += (pool_.threads() - 1) * plan().batch;
-    if (next >= items.size() || items[next].begin == kAllSegments) return;
-    args.next_count = FirstTilesOf(items[next], items[next].begin, work.next_tiles.data());
+  const std::vector<Item>& items = plan().items;
+  const Item* next = &work.batch.front();
+  const std::uint64_t end = next->begin == kAllSegments
+                                ? (work.first_position + next->count - 1) / kSegmentTokens + 1
+                                : next->end;
+  ++segment;
+  if (segment >= end) {
+    auto index = static_cast<std::size_t>(&work.batch.back() - items.data()) + 1;
+    if (index % plan().batch == 0) index += (pool_.threads() - 1) * plan().batch;
+    if (index >= items.size() || items[index].begin == kAllSegments) return;
+    next = &items[index];
+    segment = next->begin;
   }
-  args.next = work.next_tiles.data();
-  // V follows K.
-  args.next_bytes = lane_group().key_tile_bytes() + lane_group().value_tile_bytes();
+  const std::size_t heads = next->is_alone() ? plan().batch : 1;
+  const std::size_t blocks = FirstTilesOf(*next, segment, work.next_tiles.data());
+  const std::size_t sharers = work.batch.size();
+  const auto share = static_cast<std::size_t>(work.item - work.batch.data());
+  args.next = work.next_tiles.data() + blocks * share / sharers;
+  args.next_count = blocks * (share + 1) / sharers - blocks * share / sharers;
+  // V follows K, and the next head's K that.
+  args.next_bytes = heads * (lane_group().key_tile_bytes() + lane_group().value_tile_bytes());
 }
 
 // Where the lane's sealed tiles of a segment begin, as an item reads them.

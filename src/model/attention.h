@@ -129,6 +129,9 @@ class Attention {
     // Segments [begin, end) of one span, to a partial state; kAllSegments: to the result.
     std::uint64_t begin = kAllSegments;
     std::uint64_t end = 0;
+
+    // A span of one chunk.
+    bool is_alone() const { return begin != kAllSegments && members == 1; }
   };
   struct GroupPlan {
     std::vector<Item> items;
@@ -136,7 +139,8 @@ class Attention {
     std::vector<std::uint32_t> split;    // chunks whose spans are items
     // By split chunk and segment: whether a partial state begins there.
     std::vector<std::uint8_t> pieces;
-    // Items that one worker runs in a row: kv heads of one span, whose tiles lie side by side.
+    // Items that one worker runs, a divisor of kv_heads: of spans, kv heads of one, whose tiles lie
+    // side by side.
     std::size_t batch = 1;
     std::uint64_t bytes = 0;
   };
@@ -162,6 +166,7 @@ class Attention {
   void PlanGroup(std::uint32_t group);
   void PlanTiles(std::uint32_t group, std::uint32_t chunk);
   bool WantsSplit() const;
+  std::size_t BatchOf(std::uint32_t group) const;
   void SplitChunks(std::uint32_t group, bool splits_all);
   void PlanSpan(std::uint32_t group, std::uint64_t span);
   void PlanRange(std::uint32_t group, Sharers chunks, std::uint64_t begin, std::uint64_t end,
@@ -208,7 +213,10 @@ class Attention {
 
   // --- attention.cc
   void CheckLanes(const kv::LaneGroup& group) const;
+  void RunBatch(std::span<const Item> items, std::size_t worker, float* out);
+  void RunTogether(std::span<const Item> items, std::size_t worker);
   void RunItem(const Item& item, std::size_t worker, float* out);
+  void UseMemoryOf(std::size_t worker, Work& work);
   void LoadRows(const Item& item, Work& work);
   void RunTile(Work& work, float* out);
   void RunSegments(Work& work, std::uint64_t begin, std::uint64_t end, State into);
@@ -247,6 +255,7 @@ class Attention {
   std::size_t block_tokens_;
   std::size_t max_tokens_;
   std::vector<kv::LanePlace> places_;  // [layers, kv_heads]
+  bool heads_are_in_a_row_ = true;     // the tiles of a layer's kv heads, in all layers
 
   // Of the step.
   std::span<const AttentionChunk> chunks_;

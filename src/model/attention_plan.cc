@@ -16,6 +16,9 @@ constexpr std::size_t kTileRows = 64;
 constexpr std::size_t kTilesPerThread = 8;
 // At least so many batches of items for each thread, to end at nearly the same time.
 constexpr std::size_t kBatchesPerThread = 4;
+// Tiles that are read in a row: longer pieces are read no faster, and a segment of them and the
+// next one must have room in the level 2 cache (decision 10).
+constexpr std::size_t kMaxPieceBytes = std::size_t{16} << 10;
 
 constexpr std::uint64_t CeilDiv(std::uint64_t a, std::uint64_t b) { return (a + b - 1) / b; }
 
@@ -54,10 +57,19 @@ void Attention::PlanGroup(std::uint32_t group) {
     spans = std::max(spans, CeilDiv(splits_[group * max_tokens_ + c].segments, kSpanSegments));
   }
   for (std::uint64_t span = 0; span < spans; ++span) PlanSpan(group, span);
-  plan.batch = spans == 0
-                   ? 1
-                   : std::clamp<std::size_t>(
-                         plan.items.size() / (kBatchesPerThread * pool_.threads()), 1, kv_heads_);
+  plan.batch = spans == 0 ? 1 : BatchOf(group);
+}
+
+// The most kv heads of a span that a worker may run together.
+std::size_t Attention::BatchOf(std::uint32_t group) const {
+  if (!heads_are_in_a_row_) return 1;
+  const std::size_t most = plans_[group].items.size() / (kBatchesPerThread * pool_.threads());
+  for (std::size_t heads = kv_heads_; heads > 1; --heads) {
+    if (kv_heads_ % heads == 0 && heads <= most && heads * TileBytes(group) <= kMaxPieceBytes) {
+      return heads;
+    }
+  }
+  return 1;
 }
 
 // Tokens of one block each, at most kTileRows rows; those of a tree one by one.

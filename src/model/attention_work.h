@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "model/attention.h"
 
@@ -19,6 +20,7 @@ inline constexpr std::size_t kMaxPathBlocks = kMaxTreeTokens / kMinBlockTokens +
 
 // An item's rows and what the kernels need beside them.
 struct Attention::Work {
+  std::span<const Item> batch;  // items that run together, `item` among them
   const Item* item = nullptr;
   std::uint32_t chunk = 0;  // the first member
   std::size_t rows = 0;
