@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -85,6 +86,81 @@ TEST(Elementwise, SiluMulEqualsTheReferenceAlsoInPlace) {
   ExpectSameBitsOnEveryIsa([](const KernelSet& k, std::size_t n, float* a, float* b, float*) {
     k.silu_mul(a, b, n, b);
   });
+}
+
+TEST(Elementwise, LayerNormEqualsTheReference) {
+  ExpectSameBitsOnEveryIsa([](const KernelSet& k, std::size_t n, float* a, float* b, float* c) {
+    k.layer_norm(a, b, c, 1e-5f, n, a);
+  });
+  // Sums that are not swamped by infinities.
+  ExpectSameBitsOnEveryIsa([](const KernelSet& k, std::size_t n, float* a, float* b, float* c) {
+    for (std::size_t i = 0; i < n; ++i) a[i] = std::isfinite(a[i]) ? std::fmod(a[i], 8.0f) : 1.0f;
+    k.layer_norm(a, b, c, 1e-5f, n, a);
+  });
+}
+
+TEST(Elementwise, ActivationsEqualTheReferenceAlsoInPlaceAndWithoutAFactor) {
+  for (const auto activation :
+       {&KernelSet::gelu_tanh, &KernelSet::gelu_erf, &KernelSet::silu_clamped}) {
+    ExpectSameBitsOnEveryIsa([=](const KernelSet& k, std::size_t n, float* a, float* b, float* c) {
+      (k.*activation)(a, b, n, c);
+    });
+    ExpectSameBitsOnEveryIsa([=](const KernelSet& k, std::size_t n, float* a, float* b, float*) {
+      (k.*activation)(a, b, n, b);
+    });
+    if (activation == &KernelSet::silu_clamped) continue;
+    ExpectSameBitsOnEveryIsa([=](const KernelSet& k, std::size_t n, float* a, float*, float*) {
+      (k.*activation)(a, nullptr, n, a);
+    });
+  }
+}
+
+TEST(Elementwise, SoftcapEqualsTheReference) {
+  ExpectSameBitsOnEveryIsa([](const KernelSet& k, std::size_t n, float* a, float*, float*) {
+    k.softcap(a, 30.0f, n);
+  });
+}
+
+TEST(Elementwise, ActivationsAreWhatTheirNamesSay) {
+  constexpr double kPi = 3.14159265358979323846;
+  std::vector<float> x;
+  for (int i = -1200; i <= 1200; ++i) x.push_back(static_cast<float>(i) / 100.0f);
+  std::vector<float> up(x.size());
+  for (std::size_t i = 0; i < up.size(); ++i) up[i] = static_cast<float>(i % 41) - 20.0f;
+  const KernelSet& k = KernelsFor(BestIsa());
+  std::vector<float> tanh(x.size()), erf(x.size()), clamped(x.size()), capped = x;
+  k.gelu_tanh(x.data(), nullptr, x.size(), tanh.data());
+  k.gelu_erf(x.data(), nullptr, x.size(), erf.data());
+  k.silu_clamped(x.data(), up.data(), x.size(), clamped.data());
+  k.softcap(capped.data(), 5.0f, x.size());
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double v = x[i];
+    const double inner = std::sqrt(2.0 / kPi) * (v + 0.044715 * v * v * v);
+    EXPECT_NEAR(tanh[i], 0.5 * v * (1.0 + std::tanh(inner)), 2e-6) << v;
+    EXPECT_NEAR(erf[i], 0.5 * v * (1.0 + std::erf(v / std::sqrt(2.0))), 2e-6) << v;
+    const double g = std::min(v, 7.0);
+    const double u = std::clamp<double>(up[i], -7.0, 7.0);
+    EXPECT_NEAR(clamped[i], g / (1.0 + std::exp(-1.702 * g)) * (u + 1.0), 1e-5) << v;
+    EXPECT_NEAR(capped[i], 5.0 * std::tanh(v / 5.0), 2e-6) << v;
+  }
+}
+
+TEST(Elementwise, LayerNormIsWhatItsNameSays) {
+  const std::size_t n = 100;
+  Random random(6);
+  std::vector<float> x = random.Floats(n, 3.0f);
+  for (float& value : x) value += 20.0f;
+  const std::vector<float> weight = random.Floats(n);
+  const std::vector<float> bias = random.Floats(n);
+  std::vector<float> y(n);
+  KernelsFor(BestIsa()).layer_norm(x.data(), weight.data(), bias.data(), 1e-6f, n, y.data());
+  double mean = 0;
+  for (const float value : x) mean += value / static_cast<double>(n);
+  double squares = 0;
+  for (const float value : x) squares += (value - mean) * (value - mean);
+  for (std::size_t i = 0; i < n; ++i) {
+    EXPECT_NEAR(y[i], (x[i] - mean) / std::sqrt(squares / n + 1e-6) * weight[i] + bias[i], 2e-5);
+  }
 }
 
 TEST(Elementwise, AddAndScaleEqualTheReference) {

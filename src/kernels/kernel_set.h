@@ -58,6 +58,12 @@ struct KernelSet {
   // scale is computed in f32. y may be x.
   void (*rms_norm)(const float* x, const float* weight, float eps, std::size_t n, float* y);
 
+  // mean = Sum16(x) / n, d[i] = x[i] - mean, y[i] = d[i] * (1 / sqrt(Sum16(d^2) / n + eps)) *
+  // weight[i] + bias[i]; squares accumulate by fma, the last product is rounded before the sum. y
+  // may be x.
+  void (*layer_norm)(const float* x, const float* weight, const float* bias, float eps,
+                     std::size_t n, float* y);
+
   // Rotates head vectors in place. cosine, sine: [pairs]. Interleaved: pairs are (2i, 2i+1), as
   // GGUF `llama` files store Q and K; half-split: (i, i + pairs). a' = a*cos - b*sin, b' = a*sin +
   // b*cos, as fma(a, cos, -(b*sin)) and fma(a, sin, b*cos) with the product rounded first.
@@ -66,6 +72,23 @@ struct KernelSet {
 
   // out[i] = gate[i] / (1 + Exp(-gate[i])) * up[i]. out may be gate or up.
   void (*silu_mul)(const float* gate, const float* up, std::size_t n, float* out);
+
+  // Activations (docs/GLOSSARY.md). out[i] = f(x[i]) * up[i], or f(x[i]) where `up` is null; out may
+  // be x or up.
+  //   gelu_tanh     f(x) = x / (1 + Exp(-(x * fma(x * x, kGeluCubic, kGeluLinear)))): GELU's tanh form
+  //                 (Hendrycks and Gimpel 2016, arXiv:1606.08415), for (1 + tanh z) / 2 = 1 / (1 + e^-2z)
+  //   gelu_erf      with a = |x| * sqrt(1/2), t = 1 / fma(kErfP, a, 1) and the chain
+  //                 q = Exp(-(a * a)) * (t * fma(... fma(kErf5, t, kErf4) ..., t, kErf1)), which is
+  //                 erfc(a) within 1.5e-7 (Abramowitz and Stegun 7.1.26): f(x) = (0.5 * x) * q for
+  //                 x < 0, else fma(-0.5 * x, q, x)
+  //   silu_clamped  g = min(x, 7), u = up clamped to [-7, 7]: out = g / (1 + Exp(-1.702 * g)) * (u + 1)
+  //                 (gpt-oss); a NaN stays one; `up` is not null
+  void (*gelu_tanh)(const float* x, const float* up, std::size_t n, float* out);
+  void (*gelu_erf)(const float* x, const float* up, std::size_t n, float* out);
+  void (*silu_clamped)(const float* x, const float* up, std::size_t n, float* out);
+
+  // x[i] = cap * Tanh(x[i] / cap), Tanh as attention.h has it.
+  void (*softcap)(float* x, float cap, std::size_t n);
 
   // x[i] += y[i].
   void (*add)(float* x, const float* y, std::size_t n);
@@ -88,6 +111,18 @@ struct KernelSet {
   void (*finish)(const float* acc, const float* sum, std::size_t rows, std::size_t head_dim,
                  float* out, std::size_t out_stride);
 };
+
+inline constexpr float kGeluLinear = 1.5957691216057308f;   // 2 sqrt(2 / pi)
+inline constexpr float kGeluCubic = 0.07135481627159826f;   // 0.044715 of it
+inline constexpr float kErfP = 0.3275911f;
+inline constexpr float kErf1 = 0.254829592f;
+inline constexpr float kErf2 = -0.284496736f;
+inline constexpr float kErf3 = 1.421413741f;
+inline constexpr float kErf4 = -1.453152027f;
+inline constexpr float kErf5 = 1.061405429f;
+inline constexpr float kSqrtHalf = 0.70710678118654752f;
+inline constexpr float kSiluClamp = 7.0f;
+inline constexpr float kSiluClampedSlope = 1.702f;
 
 // Precondition: `isa` is one of RunnableIsas().
 const KernelSet& KernelsFor(Isa isa);

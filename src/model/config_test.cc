@@ -38,8 +38,8 @@ TEST(ModelConfig, ReadsTheGeometry) {
   EXPECT_EQ(config->group(), 2u);
   EXPECT_EQ(config->vocab, kTinyVocab);
   EXPECT_EQ(config->rope_pairs, RopePairs::kInterleaved);
-  EXPECT_EQ(config->rope_scaling.kind, RopeScaling::Kind::kYarn);
-  EXPECT_EQ(config->rope_scaling.original_context, 512);
+  EXPECT_EQ(config->ropes[0].scaling.kind, RopeScaling::Kind::kYarn);
+  EXPECT_EQ(config->ropes[0].scaling.original_context, 512);
 }
 
 TEST(ModelConfig, HeadSizeDefaultsToHiddenOverHeads) {
@@ -52,11 +52,11 @@ TEST(ModelConfig, HeadSizeDefaultsToHiddenOverHeads) {
 
 TEST(ModelConfig, RefusesOtherArchitecturesAndFeaturesByName) {
   EXPECT_SAYS(LoadError([](auto& w) { w.Set("general.architecture", "mamba"); }),
-              "'mamba' is not supported; this build runs llama, qwen2");
+              "'mamba' is not supported; this build runs llama, qwen2, qwen2moe");
   EXPECT_SAYS(LoadError([](auto& w) { w.SetUnsigned("llama.expert_count", 8); }),
-              "llama.expert_count is 8");
-  EXPECT_SAYS(LoadError([](auto& w) { w.Set("llama.rope.scaling.type", "longrope"); }),
-              "'longrope'");
+              "llama.expert_used_count");
+  EXPECT_SAYS(LoadError([](auto& w) { w.Set("llama.rope.scaling.type", "dynamic"); }),
+              "'dynamic'");
   const std::vector<std::int64_t> per_layer = {1, 2};
   EXPECT_SAYS(
       LoadError([&](auto& w) { w.SetIntegers("llama.attention.head_count_kv", per_layer); }),
@@ -111,7 +111,7 @@ TEST(Weights, RotaryDivisorsMustBePositive) {
                     w.AddFloats("rope_freqs.weight", {32}, zeros);
                   },
                   options),
-              "rope_freqs.weight holds 0");
+              "rotary divisors hold 0");
 }
 
 }  // namespace

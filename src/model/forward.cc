@@ -13,6 +13,14 @@ constexpr std::size_t kLogitRows = 32;
 // Up to this many rows, row-wise work is cheaper on the calling thread than a parallel region.
 constexpr std::size_t kSerialRows = 2;
 
+AttentionSpec AttentionSpecOf(const Model& model) {
+  const ModelConfig& config = model.config();
+  return {.scale = config.attention_scale,
+          .softcap = config.attention_softcap,
+          .sink_logits = model.weights().sink_logits(),
+          .latent_dim = config.latent ? config.latent->rank : 0};
+}
+
 }  // namespace
 
 ForwardPass::ForwardPass(const Model& model, const kv::KvLayout& layout,
@@ -25,25 +33,52 @@ ForwardPass::ForwardPass(const Model& model, const kv::KvLayout& layout,
       pool_(pool),
       max_tokens_(max_tokens),
       logit_rows_(std::min(max_tokens, kLogitRows)),
-      attention_(config_, layout, kernels, pool, max_tokens),
+      attention_(config_, layout, kernels, pool, max_tokens, AttentionSpecOf(model)),
       residual_(max_tokens * config_.hidden),
       normed_(max_tokens * config_.hidden),
       q_(max_tokens * config_.heads * config_.head_dim),
       k_(max_tokens * config_.kv_heads * config_.head_dim),
-      v_(max_tokens * config_.kv_heads * config_.head_dim),
-      attended_(max_tokens * config_.heads * config_.head_dim),
+      attended_(max_tokens * config_.heads * config_.attended_dim()),
       projected_(max_tokens * config_.hidden),
-      gate_(max_tokens * config_.feed_forward),
-      up_(max_tokens * config_.feed_forward),
-      cosine_(max_tokens * model.rope().pairs()),
-      sine_(max_tokens * model.rope().pairs()),
+      cosine_(max_tokens * model.ropes().size() * config_.rope_dims / 2),
+      sine_(cosine_.size()),
       logits_(logit_rows_ * config_.vocab) {
   ASHLAR_CHECK(max_tokens > 0);
   chunks_.reserve(max_tokens);
   row_chunk_.reserve(max_tokens);
-  const std::size_t widest =
-      std::max({config_.hidden, config_.feed_forward, config_.heads * config_.head_dim});
+  std::size_t widest = std::max<std::size_t>(config_.hidden, config_.heads * config_.head_dim);
+  std::size_t products = 3;
+  std::size_t feed_forward = config_.feed_forward;
+  if (const auto& latent = config_.latent) {
+    wide_q_ = AlignedArray<float>(max_tokens * config_.heads *
+                                  (latent->plain_dim + config_.rope_dims));
+    low_q_ = AlignedArray<float>(max_tokens * latent->query_rank);
+    values_ = AlignedArray<float>(max_tokens * config_.heads * latent->value_dim);
+    widest = std::max<std::size_t>({widest, latent->query_rank, config_.heads * latent->value_dim});
+    products = std::max<std::size_t>(products, config_.heads);
+  } else {
+    v_ = AlignedArray<float>(k_.size());
+  }
+  if (const auto& experts = config_.experts) {
+    const std::size_t rows = max_tokens * experts->used;
+    router_ = AlignedArray<float>(max_tokens * experts->count);
+    expert_in_ = AlignedArray<float>(rows * config_.hidden);
+    expert_gate_ = AlignedArray<float>(rows * experts->feed_forward);
+    expert_up_ = AlignedArray<float>(rows * experts->feed_forward);
+    expert_out_ = AlignedArray<float>(rows * config_.hidden);
+    if (experts->shared > 0) shared_out_ = AlignedArray<float>(max_tokens * config_.hidden);
+    choices_.resize(rows);
+    expert_rows_.resize(rows);
+    expert_begins_.resize(experts->count + 1);
+    feed_forward = std::max<std::size_t>(feed_forward, experts->shared);
+    widest = std::max<std::size_t>(widest, experts->feed_forward);
+    products = std::max<std::size_t>(products, 2 * experts->count);
+  }
+  gate_ = AlignedArray<float>(config_.is_gated ? max_tokens * feed_forward : 0);
+  up_ = AlignedArray<float>(max_tokens * feed_forward);
+  products_.reserve(products);
   // Rounded so that every worker's part starts on a 64-byte border.
+  widest = std::max(widest, feed_forward);
   matmul_scratch_floats_ = (kernels::MatmulScratchFloats(widest) + 15) / 16 * 16;
   matmul_scratch_ = AlignedArray<float>(matmul_scratch_floats_ * pool.threads());
 }
@@ -51,8 +86,10 @@ ForwardPass::ForwardPass(const Model& model, const kv::KvLayout& layout,
 std::uint64_t ForwardPass::workspace_bytes() const {
   std::uint64_t bytes = attention_.workspace_bytes();
   for (const AlignedArray<float>* array :
-       {&residual_, &normed_, &q_, &k_, &v_, &attended_, &projected_, &gate_, &up_, &cosine_,
-        &sine_, &logits_, &matmul_scratch_}) {
+       {&residual_,    &normed_,    &q_,         &k_,          &v_,      &attended_,
+        &projected_,   &gate_,      &up_,        &cosine_,     &sine_,   &logits_,
+        &wide_q_,      &low_q_,     &values_,    &router_,     &expert_in_,
+        &expert_gate_, &expert_up_, &expert_out_, &shared_out_, &matmul_scratch_}) {
     bytes += array->bytes();
   }
   return bytes;
@@ -87,49 +124,49 @@ void ForwardPass::GatherChunks(std::span<const Chunk> chunks) {
   }
   rows_ = row_chunk_.size();
   attention_.Plan(chunks_);
-  const std::size_t pairs = model_.rope().pairs();
   ForEachRow(rows_, [&](std::size_t row) {
     const std::uint32_t index = row_chunk_[row];
     const std::size_t token = row - chunks_[index].first_row;
     const TokenId id = chunks[index].tokens[token];
     ASHLAR_CHECK(id >= 0 && static_cast<std::uint32_t>(id) < config_.vocab, "token {}", id);
-    model_.weights().Embed(id, residual_.data() + row * config_.hidden);
-    const std::uint64_t position =
-        chunks_[index].position + TreeDepth(chunks_[index].parents, token);
-    model_.rope().Angles(position, cosine_.data() + row * pairs, sine_.data() + row * pairs);
+    EmbedRow(id, chunks_[index].position + TreeDepth(chunks_[index].parents, token), row);
   });
+}
+
+void ForwardPass::EmbedRow(TokenId token, std::uint64_t position, std::size_t row) {
+  const std::size_t hidden = config_.hidden;
+  float* const x = residual_.data() + row * hidden;
+  model_.weights().Embed(token, x);
+  if (config_.embedding_scale != 1.0f) kernels_.scale(x, config_.embedding_scale, hidden, x);
+  if (config_.has_positions) {
+    float* const learned = projected_.data() + row * hidden;
+    model_.weights().PositionEmbedding(position, learned);
+    kernels_.add(x, learned, hidden);
+  }
+  for (std::size_t r = 0; r < model_.ropes().size(); ++r) {
+    const Rope& rope = model_.ropes()[r];
+    const std::size_t at = (r * max_tokens_ + row) * rope.pairs();
+    rope.Angles(position, cosine_.data() + at, sine_.data() + at);
+  }
 }
 
 void ForwardPass::RunLayer(std::size_t layer) {
   const LayerWeights& w = model_.weights().layers()[layer];
-  Norm(w.attention_norm, residual_.data(), rows_, normed_.data());
-  Multiply(normed_.data(), rows_,
-           std::array<Product, 3>{{{&w.q, q_.data()}, {&w.k, k_.data()}, {&w.v, v_.data()}}});
-  Rotate();
-  attention_.Store(layer, q_.data(), k_.data(), v_.data());
-  attention_.Run(layer, q_.data(), attended_.data());
-  Multiply(attended_.data(), rows_, std::array<Product, 1>{{{&w.output, projected_.data()}}});
-  ForEachRow(rows_, [&](std::size_t row) {
-    const std::size_t at = row * config_.hidden;
-    kernels_.add(residual_.data() + at, projected_.data() + at, config_.hidden);
-    kernels_.rms_norm(residual_.data() + at, w.feed_forward_norm, config_.norm_epsilon,
-                      config_.hidden, normed_.data() + at);
-  });
-  Multiply(normed_.data(), rows_,
-           std::array<Product, 2>{{{&w.gate, gate_.data()}, {&w.up, up_.data()}}});
-  ForEachRow(rows_, [&](std::size_t row) {
-    const std::size_t at = row * config_.feed_forward;
-    kernels_.silu_mul(gate_.data() + at, up_.data() + at, config_.feed_forward, gate_.data() + at);
-  });
-  Multiply(gate_.data(), rows_, std::array<Product, 1>{{{&w.down, projected_.data()}}});
-  ForEachRow(rows_, [&](std::size_t row) {
-    const std::size_t at = row * config_.hidden;
-    kernels_.add(residual_.data() + at, projected_.data() + at, config_.hidden);
-  });
+  Norm(w.attention_norm);
+  RunAttention(layer);
+  if (config_.is_parallel) {
+    // The feed-forward network reads what attention read, or the same by a norm of its own.
+    if (w.feed_forward_norm.weight != nullptr) Norm(w.feed_forward_norm);
+    AddToResidual(w.attention_post_norm, {});
+  } else {
+    AddToResidual(w.attention_post_norm, w.feed_forward_norm);
+  }
+  RunFeedForward(layer);
+  AddToResidual(w.feed_forward_post_norm, {});
 }
 
-// y = W x + bias for each product; all of them in one parallel region.
-void ForwardPass::Multiply(const float* x, std::size_t rows, std::span<const Product> products) {
+// All products in one parallel region.
+void ForwardPass::Multiply(std::span<const Product> products) {
   std::size_t panels = 0;
   for (const Product& product : products) panels += product.linear->w.panels();
   // Items of an even number of panels (kernels work on pairs), small enough to share out evenly.
@@ -150,42 +187,44 @@ void ForwardPass::Multiply(const float* x, std::size_t rows, std::span<const Pro
     }
     const kernels::PackedMatrix& w = product->linear->w;
     kernels_.matmul({.w = &w,
-                     .x = x,
-                     .rows = rows,
-                     .x_stride = w.k,
+                     .x = product->x,
+                     .rows = product->rows,
+                     .x_stride = product->x_stride,
                      .bias = product->linear->bias,
                      .y = product->y,
-                     .y_stride = w.n,
+                     .y_stride = product->y_stride,
                      .panel_begin = rest * item_panels,
                      .panel_end = std::min(w.panels(), (rest + 1) * item_panels),
                      .scratch = matmul_scratch_.data() + worker * matmul_scratch_floats_});
   });
 }
 
-void ForwardPass::Norm(const float* weight, const float* x, std::size_t rows, float* y) {
-  ForEachRow(rows, [&](std::size_t row) {
-    kernels_.rms_norm(x + row * config_.hidden, weight, config_.norm_epsilon, config_.hidden,
-                      y + row * config_.hidden);
+void ForwardPass::NormRow(const NormWeights& norm, const float* x, std::size_t n, float* y) const {
+  if (config_.norm == NormKind::kRms) {
+    kernels_.rms_norm(x, norm.weight, config_.norm_epsilon, n, y);
+  } else {
+    kernels_.layer_norm(x, norm.weight, norm.bias, config_.norm_epsilon, n, y);
+  }
+}
+
+// residual_ to normed_.
+void ForwardPass::Norm(const NormWeights& norm) {
+  ForEachRow(rows_, [&](std::size_t row) {
+    const std::size_t at = row * config_.hidden;
+    NormRow(norm, residual_.data() + at, config_.hidden, normed_.data() + at);
   });
 }
 
-// Rotary positions of q and k.
-void ForwardPass::Rotate() {
-  const std::size_t head_dim = config_.head_dim;
-  const std::size_t pairs = model_.rope().pairs();
-  const auto rotate = config_.rope_pairs == RopePairs::kInterleaved ? kernels_.rope_interleaved
-                                                                    : kernels_.rope_half_split;
+// Adds projected_, normed by `post` if there is one, and norms the sum by `next` into normed_ if
+// there is one.
+void ForwardPass::AddToResidual(const NormWeights& post, const NormWeights& next) {
+  const std::size_t hidden = config_.hidden;
   ForEachRow(rows_, [&](std::size_t row) {
-    const float* const cosine = cosine_.data() + row * pairs;
-    const float* const sine = sine_.data() + row * pairs;
-    float* const q = q_.data() + row * config_.heads * head_dim;
-    float* const k = k_.data() + row * config_.kv_heads * head_dim;
-    for (std::size_t head = 0; head < config_.heads; ++head) {
-      rotate(q + head * head_dim, cosine, sine, pairs);
-    }
-    for (std::size_t head = 0; head < config_.kv_heads; ++head) {
-      rotate(k + head * head_dim, cosine, sine, pairs);
-    }
+    const std::size_t at = row * hidden;
+    float* const added = projected_.data() + at;
+    if (post.weight != nullptr) NormRow(post, added, hidden, added);
+    kernels_.add(residual_.data() + at, added, hidden);
+    if (next.weight != nullptr) NormRow(next, residual_.data() + at, hidden, normed_.data() + at);
   });
 }
 
@@ -193,11 +232,14 @@ void ForwardPass::ReportLogits(std::span<const Chunk> chunks, OnLogits on_logits
   std::array<std::pair<std::uint32_t, std::uint32_t>, kLogitRows> waiting;  // (chunk, token)
   std::size_t count = 0;
   const auto flush = [&] {
-    Multiply(normed_.data(), count,
-             std::array<Product, 1>{{{&model_.weights().lm_head(), logits_.data()}}});
+    const Linear& head = model_.weights().lm_head();
+    Multiply(std::array<Product, 1>{
+        {{&head, normed_.data(), config_.hidden, logits_.data(), config_.vocab, count}}});
     for (std::size_t i = 0; i < count; ++i) {
+      float* const row = logits_.data() + i * config_.vocab;
+      if (config_.logit_softcap > 0) kernels_.softcap(row, config_.logit_softcap, config_.vocab);
       on_logits(waiting[i].first, waiting[i].second,
-                {logits_.data() + i * config_.vocab, config_.vocab});
+                {row, config_.vocab});
     }
     count = 0;
   };
@@ -206,9 +248,9 @@ void ForwardPass::ReportLogits(std::span<const Chunk> chunks, OnLogits on_logits
     const auto tokens = static_cast<std::uint32_t>(chunks[c].tokens.size());
     for (std::uint32_t t = chunks[c].logits == LogitRows::kAll ? 0 : tokens - 1; t < tokens; ++t) {
       // Rows are gathered: normed_ is free once the last layer is done.
-      kernels_.rms_norm(residual_.data() + (chunks_[c].first_row + t) * config_.hidden,
-                        model_.weights().final_norm(), config_.norm_epsilon, config_.hidden,
-                        normed_.data() + count * config_.hidden);
+      NormRow(model_.weights().final_norm(),
+              residual_.data() + (chunks_[c].first_row + t) * config_.hidden, config_.hidden,
+              normed_.data() + count * config_.hidden);
       waiting[count++] = {c, t};
       if (count == logit_rows_) flush();
     }

@@ -19,6 +19,7 @@
 #include "kernels/kernel_set.h"
 #include "kv/layout.h"
 #include "model/attention.h"
+#include "model/expert_choice.h"
 #include "model/model.h"
 
 namespace ashlar::model {
@@ -60,18 +61,46 @@ class ForwardPass {
   std::uint64_t workspace_bytes() const;
 
  private:
-  struct Product {  // one matrix of a group computed in one parallel region
+  // One matrix of those computed in one parallel region: y [rows, n] = x [rows, k] W^T + bias.
+  struct Product {
     const Linear* linear;
+    const float* x;
+    std::size_t x_stride;
     float* y;
+    std::size_t y_stride;
+    std::size_t rows;
   };
 
   void GatherChunks(std::span<const Chunk> chunks);
+  void EmbedRow(TokenId token, std::uint64_t position, std::size_t row);
   void RunLayer(std::size_t layer);
-  void Multiply(const float* x, std::size_t rows, std::span<const Product> products);
-  void Norm(const float* weight, const float* x, std::size_t rows, float* y);
-  void Rotate();
+  void Multiply(std::span<const Product> products);
+  // All rows of the step, rows of x and y lying side by side.
+  Product Whole(const Linear& linear, const float* x, float* y) const {
+    return {&linear, x, linear.w.k, y, linear.w.n, rows_};
+  }
+  void NormRow(const NormWeights& norm, const float* x, std::size_t n, float* y) const;
+  void Norm(const NormWeights& norm);
+  void AddToResidual(const NormWeights& post, const NormWeights& next);
   void ReportLogits(std::span<const Chunk> chunks, OnLogits on_logits);
   void ForEachRow(std::size_t rows, FunctionRef<void(std::size_t row)> body);
+
+  // --- forward_attention.cc: normed_ to projected_
+  void RunAttention(std::size_t layer);
+  void ComputeHeads(std::size_t layer);
+  void ComputeLatents(std::size_t layer);
+  void PrepareHeads(std::size_t layer, float* heads, std::size_t count, const NormWeights& norm,
+                    std::size_t row) const;
+  void Rotate(std::size_t layer, std::size_t row, float* head) const;
+
+  // --- forward_feed_forward.cc: normed_ to projected_
+  void RunFeedForward(std::size_t layer);
+  void RunDense(const FeedForwardWeights& weights, float* out);
+  void RunExperts(const ExpertsWeights& weights);
+  void ChooseAndGather(const ExpertsWeights& weights);
+  void MultiplyExperts(const ExpertsWeights& weights);
+  void AddSharedExpert(const ExpertsWeights& weights);
+  void Activate(const float* gate, const float* up, std::size_t n, float* out) const;
 
   const Model& model_;
   const ModelConfig& config_;
@@ -85,12 +114,21 @@ class ForwardPass {
   std::size_t rows_ = 0;                  // of this step
   std::vector<AttentionChunk> chunks_;    // of this step
   std::vector<std::uint32_t> row_chunk_;  // [rows] index into chunks_
+  std::vector<Product> products_;         // of the region at hand
 
   // [max_tokens, width] f32 each.
   AlignedArray<float> residual_, normed_, q_, k_, v_, attended_, projected_, gate_, up_;
-  AlignedArray<float> cosine_, sine_;   // [max_tokens, rope pairs]
-  AlignedArray<float> logits_;          // [logit_rows, vocab]
-  AlignedArray<float> matmul_scratch_;  // per worker
+  AlignedArray<float> cosine_, sine_;  // [ropes, max_tokens, pairs]
+  AlignedArray<float> logits_;         // [logit_rows, vocab]
+  // With a latent: queries before they are in its space, those before that, and heads' outputs.
+  AlignedArray<float> wide_q_, low_q_, values_;
+  // With experts: router logits [max_tokens, count]; and for each token and expert it uses, sorted
+  // by expert, [max_tokens * used, width].
+  AlignedArray<float> router_, expert_in_, expert_gate_, expert_up_, expert_out_, shared_out_;
+  std::vector<ExpertChoice> choices_;         // [max_tokens, used]
+  std::vector<std::uint32_t> expert_rows_;    // [max_tokens, used]: where the choice's row is
+  std::vector<std::uint32_t> expert_begins_;  // [count + 1]: an expert's first row
+  AlignedArray<float> matmul_scratch_;        // per worker
   std::size_t matmul_scratch_floats_ = 0;
 };
 

@@ -2,7 +2,10 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/result.h"
 #include "base/thread_pool.h"
@@ -15,21 +18,26 @@ namespace ashlar::model {
 
 class Model {
  public:
-  // `file` must outlive the model. Errors: those of ModelConfig::Read and Weights::Load.
+  // `file` must outlive the model. `context`: tokens a sequence will have at the most; 0: as many as
+  // the model was trained for. (A model with two sets of rotary divisors has one for contexts beyond
+  // its original one; a sequence never changes from one to the other.) Errors: those of
+  // ModelConfig::Read and Weights::Load.
   static Result<std::unique_ptr<const Model>> Load(const gguf::ModelFile& file, ThreadPool& pool,
-                                                   const LoadProgress& progress);
+                                                   const LoadProgress& progress,
+                                                   std::uint64_t context = 0);
 
   const ModelConfig& config() const { return config_; }
   const Weights& weights() const { return weights_; }
-  const Rope& rope() const { return rope_; }
+  // As LayerConfig::rope numbers them.
+  std::span<const Rope> ropes() const { return ropes_; }
 
  private:
-  Model(ModelConfig config, Weights weights, Rope rope)
-      : config_(std::move(config)), weights_(std::move(weights)), rope_(std::move(rope)) {}
+  Model(ModelConfig config, Weights weights, std::vector<Rope> ropes)
+      : config_(std::move(config)), weights_(std::move(weights)), ropes_(std::move(ropes)) {}
 
   ModelConfig config_;
   Weights weights_;
-  Rope rope_;
+  std::vector<Rope> ropes_;
 };
 
 }  // namespace ashlar::model

@@ -1,5 +1,6 @@
 // Rotary position embedding: the angles of each position (Su et al. 2021, arXiv:2104.09864), with
-// the stretched forms of ModelConfig::rope_scaling and the per-frequency divisors of Llama 3.
+// the stretched forms of RopeScaling and divisors per frequency (Llama 3, and the two sets of
+// LongRoPE, arXiv:2402.13753).
 #pragma once
 
 #include <cstddef>
@@ -13,8 +14,8 @@ namespace ashlar::model {
 
 class Rope {
  public:
-  // `divisors`: [rope_dims / 2] of the tensor rope_freqs.weight (Llama 3), or empty.
-  Rope(const ModelConfig& config, std::span<const float> divisors);
+  // `dims` channels rotate. `divisors`: [dims / 2], or empty.
+  Rope(const RopeSpec& spec, std::uint32_t dims, std::span<const float> divisors);
 
   std::size_t pairs() const { return frequencies_.size(); }
 
@@ -23,7 +24,7 @@ class Rope {
 
  private:
   std::vector<double> frequencies_;  // radians per position
-  double magnitude_ = 1.0;           // YaRN's attention factor, on both cosine and sine
+  double magnitude_;
 };
 
 }  // namespace ashlar::model

@@ -7,14 +7,6 @@
 namespace ashlar::model {
 namespace {
 
-ModelConfig Config(std::uint32_t dims, double base) {
-  ModelConfig config;
-  config.head_dim = dims;
-  config.rope_dims = dims;
-  config.rope_base = base;
-  return config;
-}
-
 // The angle of a pair, from its cosine and sine at position 1.
 double Frequency(const Rope& rope, std::size_t pair) {
   std::vector<float> cosine(rope.pairs()), sine(rope.pairs());
@@ -23,7 +15,7 @@ double Frequency(const Rope& rope, std::size_t pair) {
 }
 
 TEST(Rope, FrequenciesFallGeometrically) {
-  const Rope rope(Config(8, 10000.0), {});
+  const Rope rope({}, 8, {});
   ASSERT_EQ(rope.pairs(), 4u);
   for (std::size_t i = 0; i < 4; ++i) {
     EXPECT_NEAR(Frequency(rope, i), std::pow(10.0, -static_cast<double>(i)), 1e-7);
@@ -31,7 +23,7 @@ TEST(Rope, FrequenciesFallGeometrically) {
 }
 
 TEST(Rope, PositionZeroDoesNotRotateAndFarPositionsStayExact) {
-  const Rope rope(Config(8, 10000.0), {});
+  const Rope rope({}, 8, {});
   std::vector<float> cosine(4), sine(4);
   rope.Angles(0, cosine.data(), sine.data());
   EXPECT_EQ(cosine, std::vector<float>(4, 1.0f));
@@ -41,16 +33,15 @@ TEST(Rope, PositionZeroDoesNotRotateAndFarPositionsStayExact) {
 }
 
 TEST(Rope, LinearScalingStretchesPositions) {
-  ModelConfig config = Config(8, 10000.0);
-  config.rope_scaling = {.kind = RopeScaling::Kind::kLinear, .factor = 4.0};
-  const Rope rope(config, {});
+  const Rope rope({.base = 10000.0, .scaling = {.kind = RopeScaling::Kind::kLinear, .factor = 4.0}},
+                  8, {});
   EXPECT_NEAR(Frequency(rope, 0), 0.25, 1e-7);
   EXPECT_NEAR(Frequency(rope, 1), 0.025, 1e-8);
 }
 
 TEST(Rope, DivisorsActPerFrequency) {
   const std::vector<float> divisors = {1.0f, 2.0f, 8.0f, 8.0f};
-  const Rope rope(Config(8, 10000.0), divisors);
+  const Rope rope({}, 8, divisors);
   EXPECT_NEAR(Frequency(rope, 0), 1.0, 1e-7);
   EXPECT_NEAR(Frequency(rope, 1), 0.05, 1e-8);
   EXPECT_NEAR(Frequency(rope, 2), 0.00125, 1e-9);
@@ -59,9 +50,12 @@ TEST(Rope, DivisorsActPerFrequency) {
 // YaRN's figures for d = 128, base 10000, 4096 trained tokens, betas 32 and 1: the ramp runs from
 // pair floor(20.94) = 20 to ceil(45.03) = 46.
 TEST(Rope, YarnKeepsFastPairsInterpolatesSlowOnesAndBlendsBetween) {
-  ModelConfig config = Config(128, 10000.0);
-  config.rope_scaling = {.kind = RopeScaling::Kind::kYarn, .factor = 8.0, .original_context = 4096};
-  const Rope rope(config, {});
+  const Rope rope({.base = 10000.0,
+                   .scaling = {.kind = RopeScaling::Kind::kYarn,
+                               .factor = 8.0,
+                               .original_context = 4096,
+                               .magnitude = 1.25}},
+                  128, {});
   const auto plain = [](std::size_t i) {
     return std::pow(10000.0, -2.0 * static_cast<double>(i) / 128);
   };
@@ -72,7 +66,7 @@ TEST(Rope, YarnKeepsFastPairsInterpolatesSlowOnesAndBlendsBetween) {
   EXPECT_NEAR(Frequency(rope, 60) / plain(60), 1.0 / 8, 1e-5);
   std::vector<float> cosine(64), sine(64);
   rope.Angles(0, cosine.data(), sine.data());
-  EXPECT_FLOAT_EQ(cosine[0], static_cast<float>(1.0 + 0.1 * std::log(8.0)));
+  EXPECT_FLOAT_EQ(cosine[0], 1.25f);
 }
 
 }  // namespace

@@ -28,13 +28,51 @@ struct Linear {
   const float* bias = nullptr;
 };
 
+// `bias` only in NormKind::kLayer; `weight` null where there is no such norm.
+struct NormWeights {
+  const float* weight = nullptr;
+  const float* bias = nullptr;
+};
+
+// y = down(activation(gate x) * up x), or without a gate down(activation(up x)).
+struct FeedForwardWeights {
+  Linear gate, up;  // [width, hidden]
+  Linear down;      // [hidden, width]
+};
+
+// Of LatentConfig's attention; per head h of the query:
+//   [plain | rotated]_h = query x (through query_a and a norm where there is query_rank)
+//   latent | rotated key = key_value_a x, the latent then normed
+//   query in the latent space = key_b[h] plain_h;  output_h = value_b[h] (weighted latents)
+struct LatentWeights {
+  Linear query_a;                    // [query_rank, hidden]
+  NormWeights query_norm;            // [query_rank]
+  Linear key_value_a;                // [rank + rope_dims, hidden]
+  NormWeights latent_norm;           // [rank]
+  std::vector<Linear> key_b;         // [heads] of [rank, plain_dim]
+  std::vector<Linear> value_b;       // [heads] of [value_dim, rank]
+};
+
+struct ExpertsWeights {
+  Linear router;                             // [count, hidden]
+  const float* selection_bias = nullptr;     // [count]: added to choose by, not to weigh by
+  std::vector<FeedForwardWeights> experts;   // [count]
+  FeedForwardWeights shared;
+  Linear shared_gate;                        // [1, hidden]
+};
+
 struct LayerWeights {
-  const float* attention_norm = nullptr;  // [hidden]
-  Linear q, k, v;  // [heads * head_dim, hidden], [kv_heads * head_dim, hidden]
-  Linear output;   // [hidden, heads * head_dim]
-  const float* feed_forward_norm = nullptr;  // [hidden]
-  Linear gate, up;                           // [feed_forward, hidden]
-  Linear down;                               // [hidden, feed_forward]
+  NormWeights attention_norm;  // [hidden]
+  Linear q, k, v;  // [heads * head_dim, hidden], [kv_heads * head_dim, hidden]; with a latent q is
+                   // [heads * (plain_dim + rope_dims), query_rank or hidden] and there is no k, v
+  NormWeights q_norm, k_norm;  // [head_dim]
+  LatentWeights latent;
+  Linear output;  // [hidden, heads * value channels]
+  NormWeights attention_post_norm;     // [hidden]
+  NormWeights feed_forward_norm;       // [hidden]; none: reads what attention reads
+  NormWeights feed_forward_post_norm;  // [hidden]
+  FeedForwardWeights feed_forward;     // of layers without experts
+  ExpertsWeights experts;
 };
 
 // Bytes packed so far and in all; called on the loading thread.
@@ -49,24 +87,33 @@ class Weights {
                               ThreadPool& pool, const LoadProgress& progress);
 
   std::span<const LayerWeights> layers() const { return layers_; }
-  const float* final_norm() const { return final_norm_; }
+  const NormWeights& final_norm() const { return final_norm_; }
   const Linear& lm_head() const { return lm_head_; }
+  // [rope_dims / 2] each; empty when the model has none. Those of a model with two sets are for
+  // contexts up to and beyond its original one.
   std::span<const float> rope_divisors() const { return rope_divisors_; }
+  std::span<const float> long_rope_divisors() const { return long_rope_divisors_; }
+  // [layers, heads]; empty when the model has none.
+  std::span<const float> sink_logits() const { return sink_logits_; }
   // Owned bytes: packed matrices plus f32 vectors.
   std::uint64_t bytes() const { return packed_.bytes() + vectors_.size() * sizeof(float); }
 
   // Row `token` of the embedding table as f32 [hidden]. Precondition: token < vocab.
   void Embed(TokenId token, float* out) const;
+  // What learned positions add, f32 [hidden]. Precondition: the model has them; position < context.
+  void PositionEmbedding(std::uint64_t position, float* out) const;
 
  private:
-  class Loader;
+  friend class WeightsLoader;
 
   std::vector<LayerWeights> layers_;
-  const float* final_norm_ = nullptr;
+  NormWeights final_norm_;
   Linear lm_head_;
   std::span<const float> rope_divisors_;
+  std::span<const float> long_rope_divisors_;
+  std::span<const float> sink_logits_;
   const gguf::Tensor* embedding_ = nullptr;
-  std::size_t embedding_row_bytes_ = 0;
+  const gguf::Tensor* positions_ = nullptr;
   std::vector<float> vectors_;  // norms, biases, divisors; sized before any pointer is taken
   AlignedArray<std::byte> packed_;
 };

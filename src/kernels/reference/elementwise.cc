@@ -50,6 +50,18 @@ void RmsNorm(const float* x, const float* weight, float eps, std::size_t n, floa
   for (std::size_t i = 0; i < n; ++i) y[i] = x[i] * scale * weight[i];
 }
 
+void LayerNorm(const float* x, const float* weight, const float* bias, float eps, std::size_t n,
+               float* y) {
+  const float mean = Sum16(x, n) / static_cast<float>(n);
+  float squares[16] = {};
+  for (std::size_t i = 0; i < n; ++i) {
+    const float d = x[i] - mean;
+    squares[i % 16] = std::fma(d, d, squares[i % 16]);
+  }
+  const float scale = 1.0f / std::sqrt(Fold16(squares) / static_cast<float>(n) + eps);
+  for (std::size_t i = 0; i < n; ++i) y[i] = (x[i] - mean) * scale * weight[i] + bias[i];
+}
+
 namespace {
 void Rotate(float* a, float* b, float cosine, float sine) {
   const float old_a = *a;
@@ -67,8 +79,49 @@ void RopeHalfSplit(float* x, const float* cosine, const float* sine, std::size_t
   for (std::size_t i = 0; i < pairs; ++i) Rotate(x + i, x + i + pairs, cosine[i], sine[i]);
 }
 
+namespace {
+float Times(float value, const float* factors, std::size_t i) {
+  return factors == nullptr ? value : value * factors[i];
+}
+}  // namespace
+
 void SiluMul(const float* gate, const float* up, std::size_t n, float* out) {
   for (std::size_t i = 0; i < n; ++i) out[i] = gate[i] / (1.0f + Exp(-gate[i])) * up[i];
+}
+
+void GeluTanh(const float* x, const float* up, std::size_t n, float* out) {
+  for (std::size_t i = 0; i < n; ++i) {
+    const float z = x[i] * std::fma(x[i] * x[i], kGeluCubic, kGeluLinear);
+    out[i] = Times(x[i] / (1.0f + Exp(-z)), up, i);
+  }
+}
+
+void GeluErf(const float* x, const float* up, std::size_t n, float* out) {
+  for (std::size_t i = 0; i < n; ++i) {
+    const float a = std::fabs(x[i]) * kSqrtHalf;
+    const float t = 1.0f / std::fma(kErfP, a, 1.0f);
+    float p = std::fma(kErf5, t, kErf4);
+    p = std::fma(p, t, kErf3);
+    p = std::fma(p, t, kErf2);
+    p = std::fma(p, t, kErf1);
+    const float q = Exp(-(a * a)) * (t * p);
+    out[i] = Times(x[i] < 0.0f ? 0.5f * x[i] * q : std::fma(-0.5f * x[i], q, x[i]), up, i);
+  }
+}
+
+void SiluClamped(const float* x, const float* up, std::size_t n, float* out) {
+  for (std::size_t i = 0; i < n; ++i) {
+    const float g = x[i] > kSiluClamp ? kSiluClamp : x[i];
+    float u = up[i] > kSiluClamp ? kSiluClamp : up[i];
+    u = u < -kSiluClamp ? -kSiluClamp : u;
+    out[i] = g / (1.0f + Exp(-(kSiluClampedSlope * g))) * (u + 1.0f);
+  }
+}
+
+void Softcap(float* x, float cap, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) {
+    x[i] = cap * (1.0f - 2.0f / (Exp(2.0f * (x[i] / cap)) + 1.0f));
+  }
 }
 
 void Add(float* x, const float* y, std::size_t n) {

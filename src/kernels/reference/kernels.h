@@ -10,9 +10,15 @@ namespace ashlar::kernels::reference {
 void Matmul(const MatmulArgs& args);
 
 void RmsNorm(const float* x, const float* weight, float eps, std::size_t n, float* y);
+void LayerNorm(const float* x, const float* weight, const float* bias, float eps, std::size_t n,
+               float* y);
 void RopeInterleaved(float* x, const float* cosine, const float* sine, std::size_t pairs);
 void RopeHalfSplit(float* x, const float* cosine, const float* sine, std::size_t pairs);
 void SiluMul(const float* gate, const float* up, std::size_t n, float* out);
+void GeluTanh(const float* x, const float* up, std::size_t n, float* out);
+void GeluErf(const float* x, const float* up, std::size_t n, float* out);
+void SiluClamped(const float* x, const float* up, std::size_t n, float* out);
+void Softcap(float* x, float cap, std::size_t n);
 void Add(float* x, const float* y, std::size_t n);
 void Scale(const float* x, float factor, std::size_t n, float* y);
 

@@ -32,6 +32,33 @@ void RmsNorm(const float* x, const float* weight, float eps, std::size_t n, floa
   }
 }
 
+void LayerNorm(const float* x, const float* weight, const float* bias, float eps, std::size_t n,
+               float* y) {
+  const D d;
+  V sums[kVectorsPer16];
+  V squares[kVectorsPer16];
+  for (V& v : sums) v = hn::Zero(d);
+  for (V& v : squares) v = hn::Zero(d);
+  for (std::size_t i = 0; i < n; i += kLanes) {
+    V& sum = sums[i / kLanes % kVectorsPer16];
+    sum = hn::Add(sum, LoadFirst(d, x + i, n - i));
+  }
+  const V mean = hn::Set(d, Fold16(sums) / static_cast<float>(n));
+  for (std::size_t i = 0; i < n; i += kLanes) {
+    V& sum = squares[i / kLanes % kVectorsPer16];
+    const V off = hn::IfThenElseZero(hn::FirstN(d, n - i),
+                                     hn::Sub(LoadFirst(d, x + i, n - i), mean));
+    sum = hn::MulAdd(off, off, sum);
+  }
+  const V scale =
+      hn::Set(d, 1.0f / std::sqrt(Fold16(squares) / static_cast<float>(n) + eps));
+  for (std::size_t i = 0; i < n; i += kLanes) {
+    const V off = hn::Mul(hn::Sub(LoadFirst(d, x + i, n - i), mean), scale);
+    const V weighted = hn::Mul(off, LoadFirst(d, weight + i, n - i));
+    StoreFirst(hn::Add(weighted, LoadFirst(d, bias + i, n - i)), d, y + i, n - i);
+  }
+}
+
 namespace {
 
 struct Pair {
@@ -89,6 +116,74 @@ void SiluMul(const float* gate, const float* up, std::size_t n, float* out) {
     const V g = LoadFirst(d, gate + i, n - i);
     const V silu = hn::Div(g, hn::Add(hn::Set(d, 1.0f), ExpOf(hn::Neg(g))));
     StoreFirst(hn::Mul(silu, LoadFirst(d, up + i, n - i)), d, out + i, n - i);
+  }
+}
+
+namespace {
+
+// out[i] = f(x[i]) * up[i], without the factor where there is none.
+template <class F>
+HWY_INLINE void Activate(const float* x, const float* up, std::size_t n, float* out, F f) {
+  const D d;
+  for (std::size_t i = 0; i < n; i += kLanes) {
+    V v = f(LoadFirst(d, x + i, n - i));
+    if (up != nullptr) v = hn::Mul(v, LoadFirst(d, up + i, n - i));
+    StoreFirst(v, d, out + i, n - i);
+  }
+}
+
+}  // namespace
+
+void GeluTanh(const float* x, const float* up, std::size_t n, float* out) {
+  const D d;
+  Activate(x, up, n, out, [d](V v) HWY_ATTR {
+    const V inner = hn::MulAdd(hn::Mul(v, v), hn::Set(d, kGeluCubic), hn::Set(d, kGeluLinear));
+    return hn::Div(v, hn::Add(hn::Set(d, 1.0f), ExpOf(hn::Neg(hn::Mul(v, inner)))));
+  });
+}
+
+void GeluErf(const float* x, const float* up, std::size_t n, float* out) {
+  const D d;
+  Activate(x, up, n, out, [d](V v) HWY_ATTR {
+    const V one = hn::Set(d, 1.0f);
+    const V a = hn::Mul(hn::Abs(v), hn::Set(d, kSqrtHalf));
+    const V t = hn::Div(one, hn::MulAdd(hn::Set(d, kErfP), a, one));
+    V p = hn::MulAdd(hn::Set(d, kErf5), t, hn::Set(d, kErf4));
+    p = hn::MulAdd(p, t, hn::Set(d, kErf3));
+    p = hn::MulAdd(p, t, hn::Set(d, kErf2));
+    p = hn::MulAdd(p, t, hn::Set(d, kErf1));
+    const V q = hn::Mul(ExpOf(hn::Neg(hn::Mul(a, a))), hn::Mul(t, p));
+    const V below = hn::Mul(hn::Mul(hn::Set(d, 0.5f), v), q);
+    const V above = hn::MulAdd(hn::Mul(hn::Set(d, -0.5f), v), q, v);
+    return hn::IfThenElse(hn::Lt(v, hn::Zero(d)), below, above);
+  });
+}
+
+void SiluClamped(const float* x, const float* up, std::size_t n, float* out) {
+  const D d;
+  const V high = hn::Set(d, kSiluClamp);
+  const V low = hn::Neg(high);
+  for (std::size_t i = 0; i < n; i += kLanes) {
+    V g = LoadFirst(d, x + i, n - i);
+    g = hn::IfThenElse(hn::Gt(g, high), high, g);
+    V u = LoadFirst(d, up + i, n - i);
+    u = hn::IfThenElse(hn::Gt(u, high), high, u);
+    u = hn::IfThenElse(hn::Lt(u, low), low, u);
+    const V power = ExpOf(hn::Neg(hn::Mul(hn::Set(d, kSiluClampedSlope), g)));
+    const V silu = hn::Div(g, hn::Add(hn::Set(d, 1.0f), power));
+    StoreFirst(hn::Mul(silu, hn::Add(u, hn::Set(d, 1.0f))), d, out + i, n - i);
+  }
+}
+
+void Softcap(float* x, float cap, std::size_t n) {
+  const D d;
+  const V one = hn::Set(d, 1.0f);
+  const V two = hn::Set(d, 2.0f);
+  const V limit = hn::Set(d, cap);
+  for (std::size_t i = 0; i < n; i += kLanes) {
+    const V ratio = hn::Div(LoadFirst(d, x + i, n - i), limit);
+    const V tanh = hn::Sub(one, hn::Div(two, hn::Add(ExpOf(hn::Mul(two, ratio)), one)));
+    StoreFirst(hn::Mul(limit, tanh), d, x + i, n - i);
   }
 }
 

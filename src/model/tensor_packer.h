@@ -1,0 +1,79 @@
+// Takes the tensors of a model file one by one, checks their shapes and, when all are known, packs
+// matrices for the kernels and converts vectors to f32. Finding comes before copying: sizes are
+// known then, and errors come before the long part.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/aligned_array.h"
+#include "base/result.h"
+#include "base/thread_pool.h"
+#include "gguf/model_file.h"
+#include "kernels/packed_matrix.h"
+
+namespace ashlar::model {
+
+class TensorPacker {
+ public:
+  explicit TensorPacker(const gguf::ModelFile& file) : file_(file) {}
+
+  bool Has(const std::string& name) const { return file_.FindTensor(name) != nullptr; }
+
+  // The tensor of that name and these dims (row length first), which counts as used.
+  Result<const gguf::Tensor*> Take(const std::string& name,
+                                   std::initializer_list<std::uint64_t> dims);
+
+  // Rows [first, first + rows) of a tensor that was taken, as a matrix of its own. `view` is filled
+  // in by Pack and must stay where it is until then.
+  void AddMatrix(const gguf::Tensor& tensor, std::uint64_t first, std::uint64_t rows,
+                 kernels::PackedMatrix& view);
+  // The same rows transposed, in f32: a matrix of [row length] rows.
+  void AddTransposed(const gguf::Tensor& tensor, std::uint64_t first, std::uint64_t rows,
+                     kernels::PackedMatrix& view);
+  // Elements [first, first + size) of a tensor that was taken, all in one row of it. Vectors that
+  // are added one after the other lie one after the other.
+  void AddVector(const gguf::Tensor& tensor, std::uint64_t first, std::uint64_t size,
+                 const float*& view);
+
+  // Error: kUnsupported, naming a tensor that nobody has taken.
+  Status CheckAllTaken(std::string_view architecture) const;
+
+  void Pack(ThreadPool& pool, const std::function<void(std::uint64_t, std::uint64_t)>& progress,
+            AlignedArray<std::byte>& packed, std::vector<float>& vectors);
+
+ private:
+  struct PendingMatrix {
+    const gguf::Tensor* tensor;
+    std::uint64_t first;
+    std::uint64_t rows;
+    bool is_transposed;
+    kernels::PackedMatrix* view;
+    std::size_t offset;  // in `packed`
+  };
+  struct PendingVector {
+    const gguf::Tensor* tensor;
+    std::uint64_t first;
+    std::uint64_t size;
+    const float** view;
+    std::size_t offset;  // in `vectors`
+  };
+
+  void Add(const PendingMatrix& matrix);
+  void PackMatrix(const PendingMatrix& pending, ThreadPool& pool, std::byte* packed) const;
+
+  const gguf::ModelFile& file_;
+  std::set<std::string_view> taken_;
+  std::vector<PendingMatrix> matrices_;
+  std::vector<PendingVector> vectors_;
+  std::size_t packed_bytes_ = 0;
+  std::size_t vector_floats_ = 0;
+};
+
+}  // namespace ashlar::model
