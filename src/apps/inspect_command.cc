@@ -90,19 +90,42 @@ std::map<std::string, std::uint64_t> KvBytesPerToken(const model::ModelConfig& c
   return bytes;
 }
 
+// Layers that attend to a window, and its tokens; {0, 0} when there are none.
+struct Windows {
+  std::size_t layers = 0;
+  std::uint32_t tokens = 0;
+};
+Windows WindowsOf(const model::ModelConfig& config) {
+  Windows windows;
+  for (const model::LayerConfig& layer : config.layer) {
+    if (layer.window > 0) windows = {windows.layers + 1, layer.window};
+  }
+  return windows;
+}
+
 Json Geometry(const model::ModelConfig& config) {
-  return {{"architecture", config.architecture},
-          {"name", config.name},
-          {"layers", config.layers},
-          {"hidden", config.hidden},
-          {"feed_forward", config.feed_forward},
-          {"heads", config.heads},
-          {"kv_heads", config.kv_heads},
-          {"head_dim", config.head_dim},
-          {"vocab", config.vocab},
-          {"context", config.context},
-          {"rope_base", config.rope_base},
-          {"rope_dims", config.rope_dims}};
+  Json json = {{"architecture", config.architecture},
+               {"name", config.name},
+               {"layers", config.layers},
+               {"hidden", config.hidden},
+               {"feed_forward", config.feed_forward},
+               {"heads", config.heads},
+               {"kv_heads", config.kv_heads},
+               {"head_dim", config.head_dim},
+               {"vocab", config.vocab},
+               {"context", config.context},
+               {"rope_base", config.ropes[0].base},
+               {"rope_dims", config.rope_dims}};
+  if (const Windows windows = WindowsOf(config); windows.layers > 0) {
+    json["window"] = windows.tokens;
+    json["window_layers"] = windows.layers;
+  }
+  if (config.experts) {
+    json["experts"] = config.experts->count;
+    json["experts_used"] = config.experts->used;
+  }
+  if (config.latent) json["latent_rank"] = config.latent->rank;
+  return json;
 }
 
 Json Describe(const gguf::ModelFile& file, const Result<model::ModelConfig>& config) {
@@ -133,15 +156,29 @@ void PrintGeometry(const model::ModelConfig& c) {
   fmt::print("  architecture   {}{}\n", c.architecture, c.name.empty() ? "" : " (" + c.name + ")");
   fmt::print("  layers         {}\n", c.layers);
   fmt::print("  hidden         {}, feed forward {}\n", c.hidden, c.feed_forward);
-  fmt::print("  attention      {} query heads, {} kv heads of {} ({} query heads share one)\n",
-             c.heads, c.kv_heads, c.head_dim, c.group());
+  if (c.latent) {
+    fmt::print("  attention      {} query heads over one latent of {} and {} rotated channels\n",
+               c.heads, c.latent->rank, c.rope_dims);
+  } else {
+    fmt::print("  attention      {} query heads, {} kv heads of {} ({} query heads share one)\n",
+               c.heads, c.kv_heads, c.head_dim, c.group());
+  }
+  if (const Windows windows = WindowsOf(c); windows.layers > 0) {
+    fmt::print("  windows        {} of {} layers see the last {} tokens\n", windows.layers,
+               c.layers, windows.tokens);
+  }
+  if (c.experts) {
+    fmt::print("  experts        {}, of which a token uses {}\n", c.experts->count,
+               c.experts->used);
+  }
   fmt::print("  vocabulary     {}\n", c.vocab);
-  fmt::print("  context        {} tokens, rope base {:g} on {} channels\n", c.context, c.rope_base,
-             c.rope_dims);
+  fmt::print("  context        {} tokens, rope base {:g} on {} channels\n", c.context,
+             c.ropes[0].base, c.rope_dims);
+  const std::string_view both = c.latent ? "" : " x 2 (K and V)";
   fmt::print(
-      "\nKV cache: {} layers x {} kv heads x {} channels x 2 (K and V) = {} elements per token\n",
-      c.layers, c.kv_heads, c.head_dim,
-      FormatWithCommas(std::uint64_t{2} * c.layers * c.kv_heads * c.head_dim));
+      "\nKV cache: {} layers x {} kv heads x {} channels{} = {} elements per token\n", c.layers,
+      c.kv_heads, c.head_dim, both,
+      FormatWithCommas(std::uint64_t{c.latent ? 1u : 2u} * c.layers * c.kv_heads * c.head_dim));
   for (const auto& [codec, bytes] : KvBytesPerToken(c)) {
     fmt::print("  {:<5} {:>9} bytes per token, {:>10} for the whole context of {} tokens\n", codec,
                FormatWithCommas(bytes), FormatByteSize(bytes * c.context), c.context);

@@ -30,7 +30,8 @@ class ProgressBar {
 
 }  // namespace
 
-Result<LoadedModel> LoadedModel::Open(const std::string& path, std::size_t threads) {
+Result<LoadedModel> LoadedModel::Open(const std::string& path, std::size_t threads,
+                                      std::uint64_t context) {
   auto opened = gguf::ModelFile::Open(path);
   if (!opened.ok()) {
     return MakeError(opened.error().code, "{}; give --model PATH of a GGUF file",
@@ -41,10 +42,8 @@ Result<LoadedModel> LoadedModel::Open(const std::string& path, std::size_t threa
   ASHLAR_ASSIGN(loaded.tokenizer_, text::Tokenizer::Create(*loaded.file_));
   loaded.pool_ = std::make_unique<ThreadPool>(threads);
   ProgressBar bar;
-  ASHLAR_ASSIGN(loaded.model_, model::Model::Load(*loaded.file_, *loaded.pool_,
-                                                  [&](std::uint64_t done, std::uint64_t total) {
-                                                    bar.Show(done, total);
-                                                  }));
+  const auto show = [&](std::uint64_t done, std::uint64_t total) { bar.Show(done, total); };
+  ASHLAR_ASSIGN(loaded.model_, model::Model::Load(*loaded.file_, *loaded.pool_, show, context));
   if (loaded.tokenizer_->vocab_size() != loaded.model_->config().vocab) {
     return MakeError(
         ErrorCode::kCorrupt,

@@ -14,7 +14,8 @@ Result<std::unique_ptr<Session>> Session::Open(const EngineFlags& flags) {
 
 Status Session::Load(const EngineSetup& setup) {
   const std::int64_t start_ns = clock_.NowNs();
-  ASHLAR_ASSIGN(loaded_, LoadedModel::Open(setup.model_path, setup.threads));
+  ASHLAR_ASSIGN(loaded_,
+                LoadedModel::Open(setup.model_path, setup.threads, setup.engine.max_context));
   LoadChatTemplate();
   if (setup.engine.max_context > model().config().context) {
     ASHLAR_LOG_WARNING("--max-context {} is more than the {} tokens the model was trained for",

@@ -116,9 +116,8 @@ TEST(Elementwise, ActivationsEqualTheReferenceAlsoInPlaceAndWithoutAFactor) {
 }
 
 TEST(Elementwise, SoftcapEqualsTheReference) {
-  ExpectSameBitsOnEveryIsa([](const KernelSet& k, std::size_t n, float* a, float*, float*) {
-    k.softcap(a, 30.0f, n);
-  });
+  ExpectSameBitsOnEveryIsa(
+      [](const KernelSet& k, std::size_t n, float* a, float*, float*) { k.softcap(a, 30.0f, n); });
 }
 
 TEST(Elementwise, ActivationsAreWhatTheirNamesSay) {

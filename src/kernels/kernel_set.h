@@ -73,15 +73,18 @@ struct KernelSet {
   // out[i] = gate[i] / (1 + Exp(-gate[i])) * up[i]. out may be gate or up.
   void (*silu_mul)(const float* gate, const float* up, std::size_t n, float* out);
 
-  // Activations (docs/GLOSSARY.md). out[i] = f(x[i]) * up[i], or f(x[i]) where `up` is null; out may
-  // be x or up.
-  //   gelu_tanh     f(x) = x / (1 + Exp(-(x * fma(x * x, kGeluCubic, kGeluLinear)))): GELU's tanh form
-  //                 (Hendrycks and Gimpel 2016, arXiv:1606.08415), for (1 + tanh z) / 2 = 1 / (1 + e^-2z)
+  // Activations (docs/GLOSSARY.md). out[i] = f(x[i]) * up[i], or f(x[i]) where `up` is null; out
+  // may be x or up.
+  //   gelu_tanh     f(x) = x / (1 + Exp(-(x * fma(x * x, kGeluCubic, kGeluLinear)))): GELU's tanh
+  //   form
+  //                 (Hendrycks and Gimpel 2016, arXiv:1606.08415), for (1 + tanh z) / 2 = 1 / (1 +
+  //                 e^-2z)
   //   gelu_erf      with a = |x| * sqrt(1/2), t = 1 / fma(kErfP, a, 1) and the chain
   //                 q = Exp(-(a * a)) * (t * fma(... fma(kErf5, t, kErf4) ..., t, kErf1)), which is
   //                 erfc(a) within 1.5e-7 (Abramowitz and Stegun 7.1.26): f(x) = (0.5 * x) * q for
   //                 x < 0, else fma(-0.5 * x, q, x)
-  //   silu_clamped  g = min(x, 7), u = up clamped to [-7, 7]: out = g / (1 + Exp(-1.702 * g)) * (u + 1)
+  //   silu_clamped  g = min(x, 7), u = up clamped to [-7, 7]: out = g / (1 + Exp(-1.702 * g)) * (u
+  //   + 1)
   //                 (gpt-oss); a NaN stays one; `up` is not null
   void (*gelu_tanh)(const float* x, const float* up, std::size_t n, float* out);
   void (*gelu_erf)(const float* x, const float* up, std::size_t n, float* out);
@@ -112,8 +115,8 @@ struct KernelSet {
                  float* out, std::size_t out_stride);
 };
 
-inline constexpr float kGeluLinear = 1.5957691216057308f;   // 2 sqrt(2 / pi)
-inline constexpr float kGeluCubic = 0.07135481627159826f;   // 0.044715 of it
+inline constexpr float kGeluLinear = 1.5957691216057308f;  // 2 sqrt(2 / pi)
+inline constexpr float kGeluCubic = 0.07135481627159826f;  // 0.044715 of it
 inline constexpr float kErfP = 0.3275911f;
 inline constexpr float kErf1 = 0.254829592f;
 inline constexpr float kErf2 = -0.284496736f;

@@ -14,8 +14,8 @@
 namespace ashlar::model {
 namespace {
 
-constexpr std::uint64_t kMaxWidth = 1u << 22;      // of a feed-forward network
-constexpr std::uint32_t kMaxGroupHeads = 128;      // what attention takes at once
+constexpr std::uint64_t kMaxWidth = 1u << 22;  // of a feed-forward network
+constexpr std::uint32_t kMaxGroupHeads = 128;  // what attention takes at once
 
 // Reads "<architecture>.<key>".
 class Keys {
@@ -152,10 +152,9 @@ Status ReadWindows(const gguf::ModelFile& file, const Keys& keys, const Family& 
       ASHLAR_ASSIGN(full_every, keys.Count(kPattern, 0, 1024));
     }
   }
-  ASHLAR_ASSIGN(const double base,
-                keys.Positive("rope.freq_base_swa", family.window_rope_base > 0
-                                                        ? family.window_rope_base
-                                                        : config.ropes[0].base));
+  ASHLAR_ASSIGN(const double base, keys.Positive("rope.freq_base_swa", family.window_rope_base > 0
+                                                                           ? family.window_rope_base
+                                                                           : config.ropes[0].base));
   const bool has_own_rope = family.window_rope_base > 0 || base != config.ropes[0].base;
   if (has_own_rope) {
     RopeSpec rope = config.ropes[0];
@@ -164,7 +163,8 @@ Status ReadWindows(const gguf::ModelFile& file, const Keys& keys, const Family& 
     config.ropes.push_back(rope);
   }
   for (std::uint32_t i = 0; i < config.layers; ++i) {
-    const bool is_full = slides.empty() ? full_every > 0 && (i + 1) % full_every == 0 : slides[i] == 0;
+    const bool is_full =
+        slides.empty() ? full_every > 0 && (i + 1) % full_every == 0 : slides[i] == 0;
     if (is_full) continue;
     config.layer[i].window = window;
     if (has_own_rope) config.layer[i].rope = 1;
@@ -192,16 +192,14 @@ Result<ExpertsConfig> ReadExperts(const Keys& keys, const Family& family, std::u
   // 0: as the family has it, 1: softmax, 2: sigmoid, 3: softmax of those used.
   ASHLAR_ASSIGN(const std::uint32_t gating, keys.Count("expert_gating_func", 0, 3, 0));
   if (gating > 0) experts.gating = static_cast<ExpertsConfig::Gating>(gating - 1);
-  ASHLAR_ASSIGN(experts.is_normalised,
-                keys.Flag("expert_weights_norm", family.normalises_experts));
+  ASHLAR_ASSIGN(experts.is_normalised, keys.Flag("expert_weights_norm", family.normalises_experts));
   ASHLAR_ASSIGN(const double scale, keys.NotNegative("expert_weights_scale", 1.0));
   experts.scale = scale == 0.0 ? 1.0f : static_cast<float>(scale);
   ASHLAR_ASSIGN(experts.groups, keys.Count("expert_group_count", 0, count, 1));
   experts.groups = std::max(experts.groups, 1u);
   ASHLAR_ASSIGN(experts.used_groups, keys.Count("expert_group_used_count", 0, experts.groups, 1));
   experts.used_groups = std::max(experts.used_groups, 1u);
-  if (count % experts.groups != 0 ||
-      experts.used > count / experts.groups * experts.used_groups ||
+  if (count % experts.groups != 0 || experts.used > count / experts.groups * experts.used_groups ||
       (experts.groups > 1 && count / experts.groups < 2)) {
     return MakeError(ErrorCode::kCorrupt,
                      "{} experts in {} groups, of which {} are used, for {} experts a token", count,
@@ -294,9 +292,11 @@ Status ReadNumbers(const Keys& keys, const Family& family, ModelConfig& config) 
                                                             : "attention.layer_norm_epsilon",
                               1e-5));
   config.norm_epsilon = static_cast<float>(epsilon);
-  ASHLAR_ASSIGN(const double cap, keys.NotNegative("attn_logit_softcapping", family.attention_softcap));
+  ASHLAR_ASSIGN(const double cap,
+                keys.NotNegative("attn_logit_softcapping", family.attention_softcap));
   config.attention_softcap = static_cast<float>(cap);
-  ASHLAR_ASSIGN(const double final_cap, keys.NotNegative("final_logit_softcapping", family.logit_softcap));
+  ASHLAR_ASSIGN(const double final_cap,
+                keys.NotNegative("final_logit_softcapping", family.logit_softcap));
   config.logit_softcap = static_cast<float>(final_cap);
   return {};
 }
@@ -322,8 +322,7 @@ Status ReadLayers(const gguf::ModelFile& file, const Keys& keys, const Family& f
   std::uint32_t first_with_experts = config.layers;
   if (experts > 0) {
     ASHLAR_ASSIGN(config.experts, ReadExperts(keys, family, experts, config.feed_forward));
-    ASHLAR_ASSIGN(first_with_experts,
-                  keys.Count("leading_dense_block_count", 0, config.layers, 0));
+    ASHLAR_ASSIGN(first_with_experts, keys.Count("leading_dense_block_count", 0, config.layers, 0));
   }
   for (std::uint32_t i = 0; i < config.layers; ++i) {
     LayerConfig& layer = config.layer[i];
@@ -365,9 +364,11 @@ Result<ModelConfig> ModelConfig::Read(const gguf::ModelFile& file) {
     ASHLAR_TRY(ReadHeads(file, keys, config));
   }
   ASHLAR_TRY(CheckHeads(config, keys));
-  if (family->scales_embedding) config.embedding_scale = std::sqrt(static_cast<float>(config.hidden));
+  if (family->scales_embedding)
+    config.embedding_scale = std::sqrt(static_cast<float>(config.hidden));
   if (family->wide_scale_layers == config.layers) {
-    config.attention_scale = 1.0f / std::sqrt(static_cast<float>(config.hidden / config.heads));
+    config.attention_scale =
+        1.0f / std::sqrt(static_cast<float>(config.hidden) / static_cast<float>(config.heads));
   }
   ASHLAR_TRY(ReadLayers(file, keys, *family, config));
 

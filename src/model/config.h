@@ -54,7 +54,7 @@ enum class Activation : std::uint8_t {
 };
 
 struct LayerConfig {
-  std::uint32_t window = 0;  // a query reads that many keys, its own included; 0: all
+  std::uint32_t window = 0;               // a query reads that many keys, its own included; 0: all
   std::optional<std::uint32_t> rope = 0;  // index into ModelConfig::ropes; none: positions are not
                                           // told apart
   bool has_experts = false;
@@ -75,7 +75,7 @@ struct ExpertsConfig {
   Gating gating = Gating::kSoftmax;
   bool is_normalised = false;  // weights are divided by their sum
   float scale = 1.0f;          // of the weights, after that
-  std::uint32_t groups = 1;    // experts are chosen from `used_groups` of so many groups, those with
+  std::uint32_t groups = 1;  // experts are chosen from `used_groups` of so many groups, those with
   std::uint32_t used_groups = 1;  // the largest sum of two best (DeepSeek-V3)
 };
 
@@ -104,12 +104,12 @@ struct ModelConfig {
   NormKind norm = NormKind::kRms;
   float norm_epsilon = 1e-5f;
   Activation activation = Activation::kSilu;
-  bool is_gated = true;        // the feed-forward network has a gate beside `up`
-  bool has_qk_norm = false;    // queries and keys are normalised head by head before they rotate
-  bool has_post_norms = false;  // what attention and feed-forward give is normalised before it is
-                                // added (Gemma 2 and 3)
-  bool is_parallel = false;     // both read the layer's input (Falcon)
-  bool has_positions = false;   // learned, added to the embedding (GPT-2)
+  bool is_gated = true;          // the feed-forward network has a gate beside `up`
+  bool has_qk_norm = false;      // queries and keys are normalised head by head before they rotate
+  bool has_post_norms = false;   // what attention and feed-forward give is normalised before it is
+                                 // added (Gemma 2 and 3)
+  bool is_parallel = false;      // both read the layer's input (Falcon)
+  bool has_positions = false;    // learned, added to the embedding (GPT-2)
   bool has_sink_logits = false;  // learned, one a head (gpt-oss)
   float embedding_scale = 1.0f;
   float attention_scale = 0.0f;  // of logits; 0: 1 / sqrt(head_dim)
@@ -119,7 +119,7 @@ struct ModelConfig {
   std::uint32_t rope_dims = 0;  // channels of each head that rotate; with a latent the last ones,
                                 // else the first
   RopePairs rope_pairs = RopePairs::kInterleaved;
-  std::vector<RopeSpec> ropes = {RopeSpec{}};
+  std::vector<RopeSpec> ropes = std::vector<RopeSpec>(1);
   std::vector<LayerConfig> layer;  // [layers]; empty: all as LayerConfig is by default
   std::optional<ExpertsConfig> experts;
   std::optional<LatentConfig> latent;

@@ -55,8 +55,7 @@ TEST(ModelConfig, RefusesOtherArchitecturesAndFeaturesByName) {
               "'mamba' is not supported; this build runs llama, qwen2, qwen2moe");
   EXPECT_SAYS(LoadError([](auto& w) { w.SetUnsigned("llama.expert_count", 8); }),
               "llama.expert_used_count");
-  EXPECT_SAYS(LoadError([](auto& w) { w.Set("llama.rope.scaling.type", "dynamic"); }),
-              "'dynamic'");
+  EXPECT_SAYS(LoadError([](auto& w) { w.Set("llama.rope.scaling.type", "dynamic"); }), "'dynamic'");
   const std::vector<std::int64_t> per_layer = {1, 2};
   EXPECT_SAYS(
       LoadError([&](auto& w) { w.SetIntegers("llama.attention.head_count_kv", per_layer); }),
@@ -74,7 +73,11 @@ TEST(ModelConfig, RefusesValuesNoModelHas) {
   EXPECT_SAYS(with("llama.attention.head_count", 0), "llama.attention.head_count");
   EXPECT_SAYS(with("llama.attention.head_count_kv", 3), "not a multiple of 3 kv heads");
   EXPECT_SAYS(with("llama.attention.head_count_kv", 5), "1 to 4");
-  EXPECT_SAYS(with("llama.attention.key_length", 60), "60 is not a multiple of 8");
+  EXPECT_SAYS(LoadError([](auto& w) {
+                w.SetUnsigned("llama.attention.key_length", 60)
+                    .SetUnsigned("llama.attention.value_length", 60);
+              }),
+              "60 is not a multiple of 8");
   EXPECT_SAYS(with("llama.attention.value_length", 32), "value_length is 32");
   EXPECT_SAYS(with("llama.rope.dimension_count", 66), "dimension_count is 66");
   EXPECT_SAYS(with("llama.rope.dimension_count", 63), "dimension_count is 63");

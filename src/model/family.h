@@ -32,7 +32,8 @@ struct Family {
   // Which layers have the window that the file names: all but each full_every-th; 0: all of them.
   std::uint32_t full_every = 0;
   std::uint32_t default_window = 0;  // when the file names none; 0: no layer has one
-  double window_rope_base = 0;  // of the windowed layers, which then have no scaling; 0: as the others
+  double window_rope_base =
+      0;  // of the windowed layers, which then have no scaling; 0: as the others
   std::uint32_t unrotated_every = 0;  // each so-manieth layer does not rotate; 0: all do
   // Models with so many layers scale logits by 1 / sqrt(hidden / heads); 0: none do.
   std::uint32_t wide_scale_layers = 0;

@@ -50,8 +50,8 @@ ForwardPass::ForwardPass(const Model& model, const kv::KvLayout& layout,
   std::size_t products = 3;
   std::size_t feed_forward = config_.feed_forward;
   if (const auto& latent = config_.latent) {
-    wide_q_ = AlignedArray<float>(max_tokens * config_.heads *
-                                  (latent->plain_dim + config_.rope_dims));
+    wide_q_ =
+        AlignedArray<float>(max_tokens * config_.heads * (latent->plain_dim + config_.rope_dims));
     low_q_ = AlignedArray<float>(max_tokens * latent->query_rank);
     values_ = AlignedArray<float>(max_tokens * config_.heads * latent->value_dim);
     widest = std::max<std::size_t>({widest, latent->query_rank, config_.heads * latent->value_dim});
@@ -86,10 +86,11 @@ ForwardPass::ForwardPass(const Model& model, const kv::KvLayout& layout,
 std::uint64_t ForwardPass::workspace_bytes() const {
   std::uint64_t bytes = attention_.workspace_bytes();
   for (const AlignedArray<float>* array :
-       {&residual_,    &normed_,    &q_,         &k_,          &v_,      &attended_,
-        &projected_,   &gate_,      &up_,        &cosine_,     &sine_,   &logits_,
-        &wide_q_,      &low_q_,     &values_,    &router_,     &expert_in_,
-        &expert_gate_, &expert_up_, &expert_out_, &shared_out_, &matmul_scratch_}) {
+       {&residual_,   &normed_,        &q_,           &k_,         &v_,
+        &attended_,   &projected_,     &gate_,        &up_,        &cosine_,
+        &sine_,       &logits_,        &wide_q_,      &low_q_,     &values_,
+        &router_,     &expert_in_,     &expert_gate_, &expert_up_, &expert_out_,
+        &shared_out_, &matmul_scratch_}) {
     bytes += array->bytes();
   }
   return bytes;
@@ -238,8 +239,7 @@ void ForwardPass::ReportLogits(std::span<const Chunk> chunks, OnLogits on_logits
     for (std::size_t i = 0; i < count; ++i) {
       float* const row = logits_.data() + i * config_.vocab;
       if (config_.logit_softcap > 0) kernels_.softcap(row, config_.logit_softcap, config_.vocab);
-      on_logits(waiting[i].first, waiting[i].second,
-                {row, config_.vocab});
+      on_logits(waiting[i].first, waiting[i].second, {row, config_.vocab});
     }
     count = 0;
   };

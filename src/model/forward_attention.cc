@@ -36,8 +36,8 @@ void ForwardPass::ComputeHeads(std::size_t layer) {
                       Whole(w.v, normed_.data(), v_.data())});
   if (!config_.has_qk_norm && !config_.LayerAt(layer).rope) return;
   ForEachRow(rows_, [&](std::size_t row) {
-    PrepareHeads(layer, q_.data() + row * config_.heads * config_.head_dim, config_.heads,
-                 w.q_norm, row);
+    PrepareHeads(layer, q_.data() + row * config_.heads * config_.head_dim, config_.heads, w.q_norm,
+                 row);
     PrepareHeads(layer, k_.data() + row * config_.kv_heads * config_.head_dim, config_.kv_heads,
                  w.k_norm, row);
   });
@@ -87,7 +87,8 @@ void ForwardPass::ComputeLatents(std::size_t layer) {
     Rotate(layer, row, key + latent.rank);
     for (std::size_t head = 0; head < config_.heads; ++head) {
       const float* const plain = wide_q_.data() + (row * config_.heads + head) * wide;
-      float* const rotated = q_.data() + (row * config_.heads + head) * config_.head_dim + latent.rank;
+      float* const rotated =
+          q_.data() + (row * config_.heads + head) * config_.head_dim + latent.rank;
       std::copy_n(plain + latent.plain_dim, config_.rope_dims, rotated);
       Rotate(layer, row, rotated);
     }

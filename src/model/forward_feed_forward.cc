@@ -105,8 +105,8 @@ void ForwardPass::MultiplyExperts(const ExpertsWeights& weights) {
     const std::size_t begin = expert_begins_[expert];
     const std::size_t rows = expert_begins_[expert + 1] - begin;
     if (rows == 0) return;
-    products_.push_back({&linear, x + begin * linear.w.k, linear.w.k, y + begin * linear.w.n,
-                         linear.w.n, rows});
+    products_.push_back(
+        {&linear, x + begin * linear.w.k, linear.w.k, y + begin * linear.w.n, linear.w.n, rows});
   };
   products_.clear();
   for (std::size_t e = 0; e < weights.experts.size(); ++e) {

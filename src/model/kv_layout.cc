@@ -85,10 +85,9 @@ class LayoutBuilder {
 }  // namespace
 
 std::vector<LayerKv> LayersKvOf(const ModelConfig& config) {
-  std::vector<LayerKv> layers(config.layers,
-                              {.kv_heads = config.kv_heads,
-                               .key_dim = config.head_dim,
-                               .value_dim = config.latent ? 0 : config.head_dim});
+  std::vector<LayerKv> layers(config.layers, {.kv_heads = config.kv_heads,
+                                              .key_dim = config.head_dim,
+                                              .value_dim = config.latent ? 0 : config.head_dim});
   for (std::size_t i = 0; i < layers.size(); ++i) layers[i].window = config.LayerAt(i).window;
   return layers;
 }

@@ -25,8 +25,8 @@ Result<std::unique_ptr<const Model>> Model::Load(const gguf::ModelFile& file, Th
   ASHLAR_TRY(CheckDivisors(weights.rope_divisors()));
   ASHLAR_TRY(CheckDivisors(weights.long_rope_divisors()));
   const double tokens = static_cast<double>(context > 0 ? context : config.context);
-  const bool is_long = !weights.long_rope_divisors().empty() &&
-                       tokens > config.ropes[0].scaling.original_context;
+  const bool is_long =
+      !weights.long_rope_divisors().empty() && tokens > config.ropes[0].scaling.original_context;
   std::vector<Rope> ropes;
   ropes.reserve(config.ropes.size());
   for (const RopeSpec& spec : config.ropes) {

@@ -18,9 +18,9 @@ namespace ashlar::model {
 
 class Model {
  public:
-  // `file` must outlive the model. `context`: tokens a sequence will have at the most; 0: as many as
-  // the model was trained for. (A model with two sets of rotary divisors has one for contexts beyond
-  // its original one; a sequence never changes from one to the other.) Errors: those of
+  // `file` must outlive the model. `context`: tokens a sequence will have at the most; 0: as many
+  // as the model was trained for. (A model with two sets of rotary divisors has one for contexts
+  // beyond its original one; a sequence never changes from one to the other.) Errors: those of
   // ModelConfig::Read and Weights::Load.
   static Result<std::unique_ptr<const Model>> Load(const gguf::ModelFile& file, ThreadPool& pool,
                                                    const LoadProgress& progress,

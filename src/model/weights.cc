@@ -20,7 +20,8 @@ class WeightsLoader {
   Result<Weights> Load(ThreadPool& pool, const LoadProgress& progress);
 
  private:
-  // Rows of a layer's matrices that a file may have in one tensor: in this order, one after another.
+  // Rows of a layer's matrices that a file may have in one tensor: in this order, one after
+  // another.
   struct Part {
     std::string_view name;  // of its own tensor, where it has one
     std::uint64_t rows;
@@ -32,13 +33,13 @@ class WeightsLoader {
   Status Layer(std::size_t index, LayerWeights& layer);
   Status Attention(const std::string& prefix, LayerWeights& layer);
   Status Latent(const std::string& prefix, LayerWeights& layer);
-  Status LatentHeads(const std::string& prefix, LatentWeights& latent);
+  Status LatentHeads(const std::string& prefix, LatentWeights& weights);
   Status FeedForward(const std::string& prefix, LayerWeights& layer);
-  Status Experts(const std::string& prefix, ExpertsWeights& experts);
+  Status Experts(const std::string& prefix, ExpertsWeights& weights);
   Status ExpertMatrices(const std::string& name, std::uint64_t rows, std::uint64_t columns,
                         std::vector<FeedForwardWeights>& experts,
                         Linear FeedForwardWeights::* member);
-  Status SharedExpert(const std::string& prefix, ExpertsWeights& experts);
+  Status SharedExpert(const std::string& prefix, ExpertsWeights& weights);
 
   // A matrix with its bias, if there is one.
   Status Matrix(const std::string& name, std::uint64_t rows, std::uint64_t columns, Linear& linear);
@@ -145,18 +146,17 @@ Status WeightsLoader::Attention(const std::string& prefix, LayerWeights& layer) 
 
 Status WeightsLoader::Latent(const std::string& prefix, LayerWeights& layer) {
   const LatentConfig& latent = *config_.latent;
-  const std::uint64_t query =
-      std::uint64_t{config_.heads} * (latent.plain_dim + config_.rope_dims);
+  const std::uint64_t query = std::uint64_t{config_.heads} * (latent.plain_dim + config_.rope_dims);
   if (latent.query_rank > 0) {
-    ASHLAR_TRY(Matrix(prefix + "attn_q_a", latent.query_rank, config_.hidden,
-                      layer.latent.query_a));
+    ASHLAR_TRY(
+        Matrix(prefix + "attn_q_a", latent.query_rank, config_.hidden, layer.latent.query_a));
     ASHLAR_TRY(Norm(prefix + "attn_q_a_norm", latent.query_rank, layer.latent.query_norm));
     ASHLAR_TRY(Matrix(prefix + "attn_q_b", query, latent.query_rank, layer.q));
   } else {
     ASHLAR_TRY(Matrix(prefix + "attn_q", query, config_.hidden, layer.q));
   }
-  ASHLAR_TRY(Matrix(prefix + "attn_kv_a_mqa", config_.head_dim, config_.hidden,
-                    layer.latent.key_value_a));
+  ASHLAR_TRY(
+      Matrix(prefix + "attn_kv_a_mqa", config_.head_dim, config_.hidden, layer.latent.key_value_a));
   ASHLAR_TRY(Norm(prefix + "attn_kv_a_norm", latent.rank, layer.latent.latent_norm));
   ASHLAR_TRY(LatentHeads(prefix, layer.latent));
   return Matrix(prefix + "attn_output", config_.hidden,
@@ -216,12 +216,12 @@ Status WeightsLoader::Experts(const std::string& prefix, ExpertsWeights& weights
   ASHLAR_TRY(Matrix(prefix + "ffn_gate_inp", experts.count, hidden, weights.router));
   ASHLAR_TRY(OptionalVector(prefix + "exp_probs_b.bias", experts.count, weights.selection_bias));
   weights.experts.resize(experts.count);
-  ASHLAR_TRY(ExpertMatrices(prefix + "ffn_gate_exps", experts.feed_forward, hidden,
-                            weights.experts, &FeedForwardWeights::gate));
+  ASHLAR_TRY(ExpertMatrices(prefix + "ffn_gate_exps", experts.feed_forward, hidden, weights.experts,
+                            &FeedForwardWeights::gate));
   ASHLAR_TRY(ExpertMatrices(prefix + "ffn_up_exps", experts.feed_forward, hidden, weights.experts,
                             &FeedForwardWeights::up));
-  ASHLAR_TRY(ExpertMatrices(prefix + "ffn_down_exps", hidden, experts.feed_forward,
-                            weights.experts, &FeedForwardWeights::down));
+  ASHLAR_TRY(ExpertMatrices(prefix + "ffn_down_exps", hidden, experts.feed_forward, weights.experts,
+                            &FeedForwardWeights::down));
   return experts.shared > 0 ? SharedExpert(prefix, weights) : Status{};
 }
 
@@ -259,8 +259,7 @@ Status WeightsLoader::SharedExpert(const std::string& prefix, ExpertsWeights& we
 
 Status WeightsLoader::Matrix(const std::string& name, std::uint64_t rows, std::uint64_t columns,
                              Linear& linear) {
-  ASHLAR_ASSIGN(const gguf::Tensor* const tensor,
-                packer_.Take(name + ".weight", {columns, rows}));
+  ASHLAR_ASSIGN(const gguf::Tensor* const tensor, packer_.Take(name + ".weight", {columns, rows}));
   packer_.AddMatrix(*tensor, 0, rows, linear.w);
   return OptionalVector(name + ".bias", rows, linear.bias);
 }
@@ -276,8 +275,7 @@ Status WeightsLoader::Parts(const std::string& prefix, std::string_view fused,
   }
   std::uint64_t rows = 0;
   for (const Part& part : parts) rows += part.rows;
-  ASHLAR_ASSIGN(const gguf::Tensor* const tensor,
-                packer_.Take(name + ".weight", {columns, rows}));
+  ASHLAR_ASSIGN(const gguf::Tensor* const tensor, packer_.Take(name + ".weight", {columns, rows}));
   const gguf::Tensor* bias = nullptr;
   if (packer_.Has(name + ".bias")) {
     ASHLAR_ASSIGN(bias, packer_.Take(name + ".bias", {rows}));
@@ -322,8 +320,7 @@ void Weights::Embed(TokenId token, float* out) const {
 }
 
 void Weights::PositionEmbedding(std::uint64_t position, float* out) const {
-  ASHLAR_CHECK(position < positions_->dims[1], "position {} of {}", position,
-               positions_->dims[1]);
+  ASHLAR_CHECK(position < positions_->dims[1], "position {} of {}", position, positions_->dims[1]);
   TableRow(*positions_, position, out);
 }
 

@@ -45,20 +45,20 @@ struct FeedForwardWeights {
 //   latent | rotated key = key_value_a x, the latent then normed
 //   query in the latent space = key_b[h] plain_h;  output_h = value_b[h] (weighted latents)
 struct LatentWeights {
-  Linear query_a;                    // [query_rank, hidden]
-  NormWeights query_norm;            // [query_rank]
-  Linear key_value_a;                // [rank + rope_dims, hidden]
-  NormWeights latent_norm;           // [rank]
-  std::vector<Linear> key_b;         // [heads] of [rank, plain_dim]
-  std::vector<Linear> value_b;       // [heads] of [value_dim, rank]
+  Linear query_a;               // [query_rank, hidden]
+  NormWeights query_norm;       // [query_rank]
+  Linear key_value_a;           // [rank + rope_dims, hidden]
+  NormWeights latent_norm;      // [rank]
+  std::vector<Linear> key_b;    // [heads] of [rank, plain_dim]
+  std::vector<Linear> value_b;  // [heads] of [value_dim, rank]
 };
 
 struct ExpertsWeights {
-  Linear router;                             // [count, hidden]
-  const float* selection_bias = nullptr;     // [count]: added to choose by, not to weigh by
-  std::vector<FeedForwardWeights> experts;   // [count]
+  Linear router;                            // [count, hidden]
+  const float* selection_bias = nullptr;    // [count]: added to choose by, not to weigh by
+  std::vector<FeedForwardWeights> experts;  // [count]
   FeedForwardWeights shared;
-  Linear shared_gate;                        // [1, hidden]
+  Linear shared_gate;  // [1, hidden]
 };
 
 struct LayerWeights {
@@ -67,7 +67,7 @@ struct LayerWeights {
                    // [heads * (plain_dim + rope_dims), query_rank or hidden] and there is no k, v
   NormWeights q_norm, k_norm;  // [head_dim]
   LatentWeights latent;
-  Linear output;  // [hidden, heads * value channels]
+  Linear output;                       // [hidden, heads * value channels]
   NormWeights attention_post_norm;     // [hidden]
   NormWeights feed_forward_norm;       // [hidden]; none: reads what attention reads
   NormWeights feed_forward_post_norm;  // [hidden]

@@ -46,12 +46,11 @@ void LayerNorm(const float* x, const float* weight, const float* bias, float eps
   const V mean = hn::Set(d, Fold16(sums) / static_cast<float>(n));
   for (std::size_t i = 0; i < n; i += kLanes) {
     V& sum = squares[i / kLanes % kVectorsPer16];
-    const V off = hn::IfThenElseZero(hn::FirstN(d, n - i),
-                                     hn::Sub(LoadFirst(d, x + i, n - i), mean));
+    const V off =
+        hn::IfThenElseZero(hn::FirstN(d, n - i), hn::Sub(LoadFirst(d, x + i, n - i), mean));
     sum = hn::MulAdd(off, off, sum);
   }
-  const V scale =
-      hn::Set(d, 1.0f / std::sqrt(Fold16(squares) / static_cast<float>(n) + eps));
+  const V scale = hn::Set(d, 1.0f / std::sqrt(Fold16(squares) / static_cast<float>(n) + eps));
   for (std::size_t i = 0; i < n; i += kLanes) {
     const V off = hn::Mul(hn::Sub(LoadFirst(d, x + i, n - i), mean), scale);
     const V weighted = hn::Mul(off, LoadFirst(d, weight + i, n - i));
