@@ -85,8 +85,12 @@ Status WeightsLoader::Globals() {
   }
   ASHLAR_TRY(Norm("output_norm", hidden, weights_.final_norm_));
   // Tied embeddings: without an output matrix the embedding table is the output matrix.
-  const char* const output = packer_.Has("output.weight") ? "output" : "token_embd";
-  ASHLAR_TRY(Matrix(output, config_.vocab, hidden, weights_.lm_head_));
+  if (packer_.Has("output.weight")) {
+    ASHLAR_TRY(Matrix("output", config_.vocab, hidden, weights_.lm_head_));
+  } else {
+    packer_.AddMatrix(*weights_.embedding_, 0, config_.vocab, weights_.lm_head_.w);
+    ASHLAR_TRY(OptionalVector("output.bias", config_.vocab, weights_.lm_head_.bias));
+  }
   ASHLAR_TRY(Divisors());
   if (!config_.has_sink_logits) return {};
   sinks_.resize(config_.layers);
