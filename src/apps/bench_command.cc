@@ -1,4 +1,4 @@
-// `ashlar bench`: measures a part of the program, on this machine, without a model.
+// `ashlar bench`: measures a part of the program on this machine, or a server.
 
 #include "apps/bench_command.h"
 
@@ -103,7 +103,7 @@ CommandBody AddBenchCommand(CLI::App& app) {
   CLI::App* const command = app.add_subcommand("bench", "measure a part of the program");
   command->require_subcommand(1);
   const std::vector<BenchPart> parts = {AddCacheBench(*command), AddLimitsBench(*command),
-                                        AddAttentionBench(*command)};
+                                        AddAttentionBench(*command), AddServeBench(*command)};
   return [parts]() -> Status {
     for (const BenchPart& part : parts) {
       if (part.command->parsed()) return part.body();

@@ -14,5 +14,6 @@ struct BenchPart {
 
 BenchPart AddLimitsBench(CLI::App& bench);
 BenchPart AddAttentionBench(CLI::App& bench);
+BenchPart AddServeBench(CLI::App& bench);
 
 }  // namespace ashlar::apps

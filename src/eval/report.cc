@@ -8,6 +8,7 @@
 
 #include "base/byte_size.h"
 #include "model/kv_codec_spec.h"
+#include "plot/frontier_plot.h"
 
 namespace ashlar::eval {
 namespace {
@@ -90,18 +91,19 @@ std::string QualityPlot(std::span<const CodecQuality> codecs, std::string_view t
     return std::ranges::find(model::KvCodecPresets(), spec, &model::KvCodecPreset::name) !=
            model::KvCodecPresets().end();
   };
-  std::vector<PlotPoint> points;
+  std::vector<plot::PlotPoint> points;
   for (const CodecQuality& codec : codecs) {
-    points.push_back({.label = codec.codec,
-                      .x = static_cast<double>(codec.kv_bytes_per_token),
-                      .y = codec.mean_kl_nats,
-                      .series = is_preset(codec.codec) ? PlotSeries::kSecond : PlotSeries::kFirst});
+    points.push_back(
+        {.label = codec.codec,
+         .x = static_cast<double>(codec.kv_bytes_per_token),
+         .y = codec.mean_kl_nats,
+         .series = is_preset(codec.codec) ? plot::PlotSeries::kSecond : plot::PlotSeries::kFirst});
   }
-  return FrontierPlot(points, {.title = std::string(title),
-                               .x_name = "KV bytes per token",
-                               .y_name = "mean KL(f32 cache || codec), nats",
-                               .first_series = "one codec",
-                               .second_series = "preset, or K and V apart"});
+  return plot::FrontierPlot(points, {.title = std::string(title),
+                                     .x_name = "KV bytes per token",
+                                     .y_name = "mean KL(f32 cache || codec), nats",
+                                     .first_series = "one codec",
+                                     .second_series = "preset, or K and V apart"});
 }
 
 }  // namespace ashlar::eval

@@ -6,7 +6,6 @@
 #include <string_view>
 
 #include "eval/codec_quality.h"
-#include "eval/frontier_plot.h"
 
 namespace ashlar::eval {
 

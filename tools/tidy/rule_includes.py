@@ -12,6 +12,7 @@ FLOORS = {
     "kv": 1,
     "gguf": 1,
     "net": 1,
+    "plot": 1,
     "text": 2,
     "model": 2,
     "sched": 2,
@@ -21,6 +22,7 @@ FLOORS = {
     "sim": 3,
     "plan": 4,
     "eval": 4,
+    "load": 4,
     "server": 4,
     "apps": 5,
 }

@@ -1,4 +1,4 @@
-#include "eval/frontier_plot.h"
+#include "plot/frontier_plot.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -8,36 +8,18 @@
 #include <cmath>
 #include <string_view>
 
-namespace ashlar::eval {
+#include "plot/svg.h"
+
+namespace ashlar::plot {
 namespace {
 
 // In the units of the view box, which browsers show as pixels.
 constexpr double kWidth = 860;
 constexpr double kHeight = 540;
-constexpr double kLeft = 84;
-constexpr double kRight = 836;
-constexpr double kTop = 64;
-constexpr double kBottom = 456;
+constexpr Frame kFrame = {.left = 84, .top = 64, .right = 836, .bottom = 456};
 constexpr double kMark = 5;      // radius
 constexpr double kLetter = 7.2;  // width of a letter of a label, about
 constexpr double kLineHeight = 13;
-
-constexpr std::string_view kStyle = R"(<style>
-text { font: 12px system-ui, sans-serif; fill: #1f2328; }
-.title { font-size: 15px; font-weight: 600; }
-.grid { stroke: #d1d9e0; stroke-width: 1; }
-.frontier { fill: none; stroke: #59636e; stroke-width: 1.5; stroke-dasharray: 5 4; }
-.first { fill: #0969da; }
-.second { fill: #bc4c00; }
-@media (prefers-color-scheme: dark) {
-text { fill: #e6edf3; }
-.grid { stroke: #3d444d; }
-.frontier { stroke: #9198a1; }
-.first { fill: #58a6ff; }
-.second { fill: #f0883e; }
-}
-</style>
-)";
 
 struct Box {
   double left = 0;
@@ -56,34 +38,6 @@ bool HasPlace(const PlotPoint& point) {
   return std::isfinite(point.x) && std::isfinite(point.y) && point.y > 0;
 }
 
-std::string Escape(std::string_view text) {
-  std::string escaped;
-  for (const char c : text) {
-    if (c == '&') {
-      escaped += "&amp;";
-    } else if (c == '<') {
-      escaped += "&lt;";
-    } else if (c == '>') {
-      escaped += "&gt;";
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      escaped += ' ';  // most control characters are no XML at all
-    } else {
-      escaped += c;
-    }
-  }
-  return escaped;
-}
-
-std::string Superscript(int number) {
-  static constexpr std::array<std::string_view, 10> kDigits = {"⁰", "¹", "²", "³", "⁴",
-                                                               "⁵", "⁶", "⁷", "⁸", "⁹"};
-  std::string text;
-  for (const char c : fmt::format("{}", number)) {
-    text += c == '-' ? "⁻" : kDigits[static_cast<std::size_t>(c - '0')];
-  }
-  return text;
-}
-
 // Values to places: x linear between round numbers, y logarithmic between powers of ten.
 class Axes {
  public:
@@ -99,18 +53,19 @@ class Axes {
       is_first = false;
     }
     const double range = x_high > x_low ? x_high - x_low : std::max(1.0, std::abs(x_high));
-    const double power = std::pow(10.0, std::floor(std::log10(range / 5)));
-    const double steps = range / 5 / power;  // 1 to 10
-    x_step_ = power * (steps <= 1 ? 1 : steps <= 2 ? 2 : steps <= 5 ? 5 : 10);
+    x_step_ = RoundStep(range);
     x_low_ = std::floor(x_low / x_step_) * x_step_;
     x_high_ = std::max(std::ceil(x_high / x_step_) * x_step_, x_low_ + x_step_);
     y_low_ = static_cast<int>(std::floor(std::log10(y_low)));
     y_high_ = std::max(static_cast<int>(std::ceil(std::log10(y_high))), y_low_ + 1);
   }
 
-  double X(double x) const { return kLeft + (x - x_low_) / (x_high_ - x_low_) * (kRight - kLeft); }
+  double X(double x) const {
+    return kFrame.left + (x - x_low_) / (x_high_ - x_low_) * (kFrame.right - kFrame.left);
+  }
   double Y(double y) const {
-    return kBottom - (std::log10(y) - y_low_) / (y_high_ - y_low_) * (kBottom - kTop);
+    return kFrame.bottom -
+           (std::log10(y) - y_low_) / (y_high_ - y_low_) * (kFrame.bottom - kFrame.top);
   }
 
   std::string Svg(const PlotText& text) const {
@@ -118,35 +73,20 @@ class Axes {
     const auto ticks = static_cast<int>(std::lround((x_high_ - x_low_) / x_step_));
     for (int i = 0; i <= ticks; ++i) {
       const double value = x_low_ + i * x_step_;
-      svg += Line(X(value), kTop, X(value), kBottom);
-      svg += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{:.6g}</text>\n",
-                         X(value), kBottom + 18, value);
+      svg += GridLine(X(value), kFrame.top, X(value), kFrame.bottom);
+      svg += Text(X(value), kFrame.bottom + 18, Anchor::kMiddle, Number(value));
     }
     const int stride = (y_high_ - y_low_) / 12 + 1;  // not more names than fit
     for (int power = y_low_; power <= y_high_; power += stride) {
-      const double y =
-          kBottom - static_cast<double>(power - y_low_) / (y_high_ - y_low_) * (kBottom - kTop);
-      svg += Line(kLeft, y, kRight, y);
-      svg += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"end\">10{}</text>\n",
-                         kLeft - 8, y + 4, Superscript(power));
+      const double share = static_cast<double>(power - y_low_) / (y_high_ - y_low_);
+      const double y = kFrame.bottom - share * (kFrame.bottom - kFrame.top);
+      svg += GridLine(kFrame.left, y, kFrame.right, y);
+      svg += Text(kFrame.left - 8, y + 4, Anchor::kEnd, PowerOfTen(power));
     }
-    const double middle = (kTop + kBottom) / 2;
-    svg += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{}</text>\n",
-                       (kLeft + kRight) / 2, kBottom + 40, Escape(text.x_name));
-    svg += fmt::format(
-        "<text x=\"24\" y=\"{:.1f}\" text-anchor=\"middle\" transform=\"rotate(-90 24 {:.1f})\">{}"
-        "</text>\n",
-        middle, middle, Escape(text.y_name));
-    return svg;
+    return svg + AxisNames(kFrame, text.x_name, text.y_name);
   }
 
  private:
-  static std::string Line(double x1, double y1, double x2, double y2) {
-    return fmt::format(
-        "<line class=\"grid\" x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\"/>\n", x1, y1,
-        x2, y2);
-  }
-
   double x_low_ = 0;
   double x_high_ = 1;
   double x_step_ = 1;
@@ -188,7 +128,8 @@ class Labels {
           .left = left, .top = top, .right = left + width, .bottom = top + kLineHeight};
       double cost = 0;
       for (const Box& taken : taken_) cost += box.Overlap(taken);
-      if (box.left < kLeft || box.right > kRight || box.top < kTop || box.bottom > kBottom) {
+      if (box.left < kFrame.left || box.right > kFrame.right || box.top < kFrame.top ||
+          box.bottom > kFrame.bottom) {
         cost += 1000;  // more than any overlap of two labels of usual length
       }
       if (best_cost < 0 || cost < best_cost) {
@@ -197,8 +138,7 @@ class Labels {
       }
     }
     taken_.push_back(best);
-    return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n", best.left, best.bottom - 3,
-                       Escape(label));
+    return Text(best.left, best.bottom - 3, Anchor::kStart, label);
   }
 
  private:
@@ -231,18 +171,15 @@ std::string Frontier(std::span<const PlotPoint> points, const Axes& axes) {
 }
 
 std::string Legend(const PlotText& text) {
-  std::string svg = Mark(kLeft + 6, 46, PlotSeries::kFirst);
-  svg +=
-      fmt::format("<text x=\"{:.1f}\" y=\"50\">{}</text>\n", kLeft + 18, Escape(text.first_series));
-  const double second = kLeft + 60 + kLetter * static_cast<double>(text.first_series.size());
+  std::string svg = Mark(kFrame.left + 6, 46, PlotSeries::kFirst);
+  svg += Text(kFrame.left + 18, 50, Anchor::kStart, text.first_series);
+  const double second = kFrame.left + 60 + kLetter * static_cast<double>(text.first_series.size());
   svg += Mark(second, 46, PlotSeries::kSecond);
-  svg += fmt::format("<text x=\"{:.1f}\" y=\"50\">{}</text>\n", second + 12,
-                     Escape(text.second_series));
+  svg += Text(second + 12, 50, Anchor::kStart, text.second_series);
   const double third = second + 54 + kLetter * static_cast<double>(text.second_series.size());
   svg += fmt::format("<polyline class=\"frontier\" points=\"{:.1f},46 {:.1f},46\"/>\n", third,
                      third + 28);
-  svg += fmt::format("<text x=\"{:.1f}\" y=\"50\">frontier</text>\n", third + 36);
-  return svg;
+  return svg + Text(third + 36, 50, Anchor::kStart, "frontier");
 }
 
 }  // namespace
@@ -270,19 +207,13 @@ std::string FrontierPlot(std::span<const PlotPoint> points, const PlotText& text
   for (const PlotPoint& point : points) {
     if (!HasPlace(point)) missing.push_back(fmt::format("{} ({:g})", point.label, point.y));
   }
-  std::string svg = fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {:g} {:g}\" role=\"img\">\n"
-      "<title>{}</title>\n",
-      kWidth, kHeight, Escape(text.title));
-  svg += kStyle;
-  svg += fmt::format("<text class=\"title\" x=\"{:.1f}\" y=\"26\">{}</text>\n", kLeft,
-                     Escape(text.title));
+  std::string svg = Open(kWidth, kHeight, text.title) + Title(kFrame.left, 26, text.title);
   svg += Legend(text) + axes.Svg(text) + Frontier(points, axes) + Points(points, axes);
   if (!missing.empty()) {
-    svg += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\">not on this scale: {}</text>\n", kLeft,
-                       kHeight - 16, Escape(fmt::format("{}", fmt::join(missing, ", "))));
+    svg += Text(kFrame.left, kHeight - 16, Anchor::kStart,
+                fmt::format("not on this scale: {}", fmt::join(missing, ", ")));
   }
-  return svg + "</svg>\n";
+  return svg + Close();
 }
 
-}  // namespace ashlar::eval
+}  // namespace ashlar::plot

@@ -1,4 +1,4 @@
-#include "eval/frontier_plot.h"
+#include "plot/frontier_plot.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-namespace ashlar::eval {
+namespace ashlar::plot {
 namespace {
 
 using testing::ElementsAre;
@@ -151,4 +151,4 @@ TEST(FrontierPlot, LabelsOfNeighboursDoNotCoverEachOther) {
 }
 
 }  // namespace
-}  // namespace ashlar::eval
+}  // namespace ashlar::plot

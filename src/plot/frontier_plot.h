@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace ashlar::eval {
+namespace ashlar::plot {
 
 enum class PlotSeries : std::uint8_t { kFirst, kSecond };  // a round mark; a square on its corner
 
@@ -37,4 +37,4 @@ std::string FrontierPlot(std::span<const PlotPoint> points, const PlotText& text
 // of equal points the first. Points without a place on the plot are never among them. O(n^2).
 std::vector<std::size_t> FrontierOf(std::span<const PlotPoint> points);
 
-}  // namespace ashlar::eval
+}  // namespace ashlar::plot
