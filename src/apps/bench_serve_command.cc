@@ -82,9 +82,9 @@ Status BenchServe(const ServeBenchFlags& flags) {
   }
   ASHLAR_ASSIGN(load::Calibration calibration, load::Calibrate(*client, setup.body));
   const auto workload = setup.MakeWorkload(std::move(calibration.text));
+  ReportAtInterrupt();
   fmt::print(stderr, "{} requests to '{}' at {}; lengths: {}\n", workload->requests(),
              setup.body.model, flags.url, calibration.how);
-  ReportAtInterrupt();
 
   const SteadyClock clock;
   const auto results = std::make_unique<load::Results>(setup.targets);

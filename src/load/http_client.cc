@@ -352,8 +352,10 @@ Result<std::string> Fetch(HttpClient& client, HttpCall call) {
   }
   if (state.status == 200) return std::move(state.body);
   const bool is_missing = state.status == 404 || state.status == 405;
-  return MakeError(is_missing ? ErrorCode::kNotFound : ErrorCode::kInvalidArgument,
-                   "{}: http {}: {}", name, state.status, Printable(state.body));
+  const ErrorCode code = is_missing            ? ErrorCode::kNotFound
+                         : state.status >= 500 ? ErrorCode::kUnavailable
+                                               : ErrorCode::kInvalidArgument;
+  return MakeError(code, "{}: http {}: {}", name, state.status, Printable(state.body));
 }
 
 }  // namespace ashlar::load

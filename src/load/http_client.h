@@ -46,9 +46,9 @@ class HttpClient final : public Transport {
   std::unique_ptr<Impl> impl_;
 };
 
-// Sends one request and waits for its answer. Errors: kUnavailable for a failure, kNotFound for
-// status 404 and 405, kInvalidArgument for other statuses but 200, kResourceExhausted for a body
-// above kMaxFetchedBytes; each with the server's own message.
+// Sends one request and waits for its answer. Errors: kUnavailable for a failure (a body above
+// kMaxFetchedBytes is one) or a status from 500, kNotFound for 404 and 405, kInvalidArgument for
+// any other but 200; each with the server's own message.
 inline constexpr std::size_t kMaxFetchedBytes = std::size_t{64} << 20;
 Result<std::string> Fetch(HttpClient& client, HttpCall call);
 

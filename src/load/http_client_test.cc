@@ -3,8 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdio>
-#include <fstream>
 #include <future>
 #include <memory>
 #include <optional>
@@ -13,7 +11,9 @@
 #include <vector>
 
 #include "load/testing/raw_server.h"
-#include "load/testing/tls_peer.h"
+#include "net/http_server.h"
+#include "net/testing/certificate.h"
+#include "net/tls.h"
 
 namespace ashlar::load {
 namespace {
@@ -54,7 +54,7 @@ class Recorder final : public ReplySink {
 };
 
 std::unique_ptr<HttpClient> Open(std::uint16_t port, HttpClientOptions options = {}) {
-  options.target.host = options.target.is_tls ? "localhost" : "127.0.0.1";
+  if (options.target.host.empty()) options.target.host = "127.0.0.1";
   options.target.port = port;
   auto client = HttpClient::Open(options);
   EXPECT_TRUE(client.ok());
@@ -269,44 +269,49 @@ TEST(HttpClient, FetchTellsWhatWentWrong) {
 class HttpClientTls : public ::testing::Test {
  protected:
   void SetUp() override {
-    std::ofstream(ca_file_) << certificate_.certificate_pem;
-    server_.emplace([this](RawConnection& connection) {
-      AnswerOverTls(connection.socket(), certificate_, kOk);
-    });
-  }
-  void TearDown() override {
-    server_.reset();
-    std::remove(ca_file_.c_str());
+    auto tls = net::TlsContext::Load(files_.certificate_path, files_.key_path);
+    ASSERT_TRUE(tls.ok()) << tls.error().message;
+    auto server = net::HttpServer::Start(
+        {.port = 0, .tls = *std::move(tls)},
+        [](const net::HttpRequest& request, const net::Responder& responder) {
+          responder.StartStream({});
+          responder.Write(request.path);
+          responder.Write(request.body);
+          responder.End();
+        });
+    ASSERT_TRUE(server.ok()) << server.error().message;
+    server_ = *std::move(server);
   }
 
   Reply Ask(HttpClientOptions options) {
     options.target.is_tls = true;
     const auto client = Open(server_->port(), options);
-    return Post(*client);
+    Post(*client, "first");
+    return Post(*client, "second");  // on the same connection
   }
 
-  testing::Certificate certificate_ = testing::MakeCertificate("localhost");
-  const std::string ca_file_ = ::testing::TempDir() + "ashlar_load_ca.pem";
-  std::optional<RawServer> server_;
+  const net::testing::CertificateFiles files_ =
+      net::testing::WriteSelfSigned(::testing::TempDir(), "load_http_client_test");
+  std::unique_ptr<net::HttpServer> server_;
 };
 
 TEST_F(HttpClientTls, ACertificateThatIsTrustedServes) {
-  const Reply reply = Ask({.ca_file = ca_file_});
+  const Reply reply = Ask({.ca_file = files_.certificate_path});
   EXPECT_EQ(reply.kind(), "") << reply.failure->message;
-  EXPECT_EQ(reply.body, "ok");
+  EXPECT_EQ(reply.body, "/v1/xsecond");
 }
 
 TEST_F(HttpClientTls, ACertificateThatIsNotIsRefusedUnlessVerifyingIsOff) {
   const Reply reply = Ask({});
   EXPECT_EQ(reply.kind(), "connect");
   EXPECT_THAT(reply.failure->message, HasSubstr("certificate verify failed"));
-  EXPECT_EQ(Ask({.verifies = false}).body, "ok");
+  EXPECT_EQ(Ask({.verifies = false}).body, "/v1/xsecond");
 }
 
 TEST_F(HttpClientTls, ACertificateOfAnotherNameIsRefused) {
-  certificate_ = testing::MakeCertificate("elsewhere");
-  std::ofstream(ca_file_) << certificate_.certificate_pem;
-  EXPECT_EQ(Ask({.ca_file = ca_file_}).kind(), "connect");
+  // Another way to write 127.0.0.1, which is a name that the certificate does not have.
+  EXPECT_EQ(Ask({.target = {.host = "127.1"}, .ca_file = files_.certificate_path}).kind(),
+            "connect");
 }
 
 TEST_F(HttpClientTls, AFileOfCertificatesThatIsNoneIsNamed) {

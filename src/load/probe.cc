@@ -125,8 +125,8 @@ Result<Calibration> Calibrate(HttpClient& client, const BodyOptions& body) {
   const Counter by_tokenize = [&](const std::string& text) {
     return CountByTokenize(client, body.model, text);
   };
-  auto calibration = CalibrateBy(by_tokenize, "/tokenize");
-  if (calibration.ok() || calibration.error().code == ErrorCode::kUnavailable) return calibration;
+  if (auto calibration = CalibrateBy(by_tokenize, "/tokenize"); calibration.ok())
+    return calibration;
   const Counter by_usage = [&](const std::string& text) {
     return CountByUsage(client, body, text);
   };

@@ -122,6 +122,8 @@ TEST_F(ProbeTest, AServerThatDoesNotCountIsNotBelieved) {
   const auto calibration = Calibrate(*client_, {.model = "m"});
   ASSERT_FALSE(calibration.ok());
   EXPECT_THAT(calibration.error().message, HasSubstr("5 tokens in a text and 5 in twice that"));
+  server_->Stop(0);
+  EXPECT_EQ(Calibrate(*client_, {.model = "m"}).error().code, ErrorCode::kUnavailable);
 }
 
 }  // namespace

@@ -75,9 +75,11 @@ std::string TextReport(const RunInfo& info, const Results& results) {
   for (const auto& [name, value] : SummaryLines(info, results)) {
     text += fmt::format("{:<18} {}\n", name, value);
   }
-  text += fmt::format("\n{:<18}", "ms");
-  for (const std::string_view column : kColumns) text += fmt::format("{:>10}", column);
-  text += '\n';
+  if (results.totals().completed > 0) {
+    text += fmt::format("\n{:<18}", "ms");
+    for (const std::string_view column : kColumns) text += fmt::format("{:>10}", column);
+    text += '\n';
+  }
   for (const Latency& latency : LatenciesOf(results)) {
     if (latency.histogram->count() == 0) continue;
     text += fmt::format("{:<18}", latency.name);
