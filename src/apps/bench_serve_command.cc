@@ -77,24 +77,23 @@ Status BenchServe(const ServeBenchFlags& flags) {
   // Now rather than at the end, when the figures would be lost.
   if (!flags.html.empty()) ASHLAR_TRY(WriteFile(flags.html, ""));
   ASHLAR_ASSIGN(const auto client, load::HttpClient::Open(setup.client));
-  if (setup.body.model.empty()) {
-    ASHLAR_ASSIGN(setup.body.model, load::DiscoverModel(*client));
+  if (setup.driver.body.model.empty()) {
+    ASHLAR_ASSIGN(setup.driver.body.model, load::DiscoverModel(*client));
   }
-  ASHLAR_ASSIGN(load::Calibration calibration, load::Calibrate(*client, setup.body));
+  ASHLAR_ASSIGN(load::Calibration calibration, load::Calibrate(*client, setup.driver.body));
   const auto workload = setup.MakeWorkload(std::move(calibration.text));
   ReportAtInterrupt();
   fmt::print(stderr, "{} requests to '{}' at {}; lengths: {}\n", workload->requests(),
-             setup.body.model, flags.url, calibration.how);
+             setup.driver.body.model, flags.url, calibration.how);
 
   const SteadyClock clock;
   const auto results = std::make_unique<load::Results>(setup.targets);
   ProgressLine progress;
-  load::RunInfo info = {.params = {{"model", setup.body.model}}};
+  load::RunInfo info = {.params = {{"model", setup.driver.body.model}}};
   info.params.update(setup.params);
   const load::LoadOutcome outcome =
       load::RunLoad(*workload,
-                    {.body = setup.body,
-                     .pacer = std::move(setup.pacer),
+                    {.driver = std::move(setup.driver),
                      .on_progress =
                          [&](const load::Driver& driver, std::int64_t now_ns) {
                            progress.Show(*results, workload->requests(), driver.running(), now_ns);

@@ -81,6 +81,8 @@ Result<load::HttpClientOptions> ResolveClient(const ServeBenchFlags& flags) {
 Status ResolveSynthetic(const ServeBenchFlags& flags, ServeBenchSetup& setup) {
   load::SyntheticOptions& synthetic = setup.synthetic;
   synthetic.conversations = flags.requests == 0 ? kDefaultRequests : flags.requests;
+  ASHLAR_TRY(CheckCount("--skip", flags.skip, 0, kMaxRequests));
+  synthetic.first = flags.skip;
   ASHLAR_ASSIGN(const load::LengthRange prefix,
                 ParseRange("--prefix-tokens", flags.prefix_tokens, 0));
   if (prefix.least != prefix.most) {
@@ -98,6 +100,7 @@ Status ResolveSynthetic(const ServeBenchFlags& flags, ServeBenchSetup& setup) {
   ASHLAR_ASSIGN(synthetic.turn_tokens, ParseRange("--turn-tokens", flags.turn_tokens, 1));
   synthetic.seed = flags.seed;
   setup.params.update({{"requests", synthetic.conversations},
+                       {"skipped", flags.skip},
                        {"prefix_tokens", synthetic.prefix_tokens},
                        {"prefixes", synthetic.prefixes},
                        {"prompt_tokens", flags.prompt_tokens},
@@ -117,9 +120,16 @@ Status ResolveTrace(const ServeBenchFlags& flags, ServeBenchSetup& setup) {
                      "--trace has its own arrivals and lengths; leave out {}",
                      flags.rate > 0 ? "--rate" : "--turns");
   }
+  const std::uint64_t read = flags.requests == 0 ? 0 : flags.requests + flags.skip;
   ASHLAR_ASSIGN(setup.trace,
-                load::ReadTraceFile(flags.trace, {.block_tokens = flags.trace_block_tokens,
-                                                  .max_requests = flags.requests}));
+                load::ReadTraceFile(
+                    flags.trace, {.block_tokens = flags.trace_block_tokens, .max_requests = read}));
+  if (flags.skip >= setup.trace.size()) {
+    return MakeError(ErrorCode::kInvalidArgument, "--skip is {}; the trace has {} requests",
+                     flags.skip, setup.trace.size());
+  }
+  setup.trace.erase(setup.trace.begin(),
+                    setup.trace.begin() + static_cast<std::ptrdiff_t>(flags.skip));
   setup.trace_options = {.block_tokens = flags.trace_block_tokens,
                          .length_scale = flags.length_scale,
                          .seed = flags.seed};
@@ -131,7 +141,7 @@ Status ResolveTrace(const ServeBenchFlags& flags, ServeBenchSetup& setup) {
 }
 
 Status ResolvePace(const ServeBenchFlags& flags, ServeBenchSetup& setup) {
-  load::PacerOptions& pacer = setup.pacer;
+  load::PacerOptions& pacer = setup.driver.pacer;
   pacer.conversations = setup.trace.empty() ? setup.synthetic.conversations : setup.trace.size();
   ASHLAR_TRY(CheckNumber("--rate", flags.rate, kMaxRate));
   ASHLAR_TRY(CheckNumber("--time-scale", flags.time_scale, kMaxSeconds));
@@ -150,11 +160,14 @@ Status ResolvePace(const ServeBenchFlags& flags, ServeBenchSetup& setup) {
   const std::uint64_t concurrency =
       flags.concurrency.value_or(is_open ? kMaxConcurrency : kDefaultConcurrency);
   ASHLAR_TRY(CheckCount("--concurrency", concurrency, 1, kMaxConcurrency));
-  pacer.concurrency = concurrency;
+  setup.driver.max_requests = concurrency;
+  ASHLAR_TRY(CheckCount("--chats", flags.chats, 0, kMaxConcurrency));
+  pacer.concurrency = is_open ? kMaxRequests : flags.chats > 0 ? flags.chats : concurrency;
   ASHLAR_TRY(CheckNumber("--duration-s", flags.duration_s, kMaxSeconds));
   if (flags.duration_s > 0) pacer.end_ns = static_cast<std::int64_t>(flags.duration_s * kNsPerS);
   setup.params["pace"] = is_open ? "open" : "closed";
   setup.params["concurrency"] = concurrency;
+  if (flags.chats > 0) setup.params["chats"] = flags.chats;
   if (flags.rate > 0)
     setup.params.update({{"rate_per_s", flags.rate}, {"arrivals", flags.arrivals}});
   if (flags.duration_s > 0) setup.params["longest_s"] = flags.duration_s;
@@ -181,6 +194,8 @@ void AddServerFlags(CLI::App& command, ServeBenchFlags& flags) {
 void AddWorkloadFlags(CLI::App& command, ServeBenchFlags& flags) {
   command.add_option("-n,--requests", flags.requests,
                      "requests (conversations with --turns); default: 100, or the whole trace");
+  command.add_option("--skip", flags.skip,
+                     "leave out the first ones: another part of the same workload");
   command.add_option("--prefix-tokens", flags.prefix_tokens, "tokens that all prompts begin with")
       ->capture_default_str();
   command.add_option("--prefixes", flags.prefixes, "different prefixes, taken in turn")
@@ -216,6 +231,9 @@ void AddServeBenchFlags(CLI::App& command, ServeBenchFlags& flags) {
   AddWorkloadFlags(command, flags);
   command.add_option("-c,--concurrency", flags.concurrency,
                      "requests at a time (default: 8, with --rate or --trace as they come)");
+  command.add_option("--chats", flags.chats,
+                     "conversations open at a time, whose turns go round for the --concurrency "
+                     "places (default: one for each place)");
   command.add_option("-r,--rate", flags.rate, "open loop: requests per second")
       ->capture_default_str();
   command.add_option("--arrivals", flags.arrivals, "of the open loop: poisson or even")
@@ -236,7 +254,7 @@ void AddServeBenchFlags(CLI::App& command, ServeBenchFlags& flags) {
 Result<ServeBenchSetup> ResolveServeBench(const ServeBenchFlags& flags) {
   ServeBenchSetup setup;
   ASHLAR_ASSIGN(setup.client, ResolveClient(flags));
-  ASHLAR_ASSIGN(setup.body, ResolveBody(flags));
+  ASHLAR_ASSIGN(setup.driver.body, ResolveBody(flags));
   if (flags.requests > kMaxRequests) {
     ASHLAR_TRY(CheckCount("--requests", flags.requests, 1, kMaxRequests));
   }

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/result.h"
+#include "load/driver.h"
 #include "load/http_client.h"
-#include "load/pacer.h"
 #include "load/report.h"
 #include "load/request_body.h"
 #include "load/results.h"
@@ -33,6 +33,7 @@ struct ServeBenchFlags {
   std::string extra_body = "{}";
 
   std::uint64_t requests = 0;  // 0: 100, or the whole trace
+  std::uint64_t skip = 0;
   std::string prefix_tokens = "0";
   std::uint64_t prefixes = 1;
   std::string prompt_tokens = "128";
@@ -46,7 +47,8 @@ struct ServeBenchFlags {
   std::uint64_t seed = 0;
 
   std::optional<std::uint64_t> concurrency;
-  double rate = 0;  // per second; 0: closed loop
+  std::uint64_t chats = 0;  // 0: as many as concurrency
+  double rate = 0;          // per second; 0: closed loop
   std::string arrivals = "poisson";
   double duration_s = 0;  // 0: no limit
 
@@ -61,11 +63,10 @@ void AddServeBenchFlags(CLI::App& command, ServeBenchFlags& flags);
 // The same, parsed. Without texts, whose words the server must be asked for.
 struct ServeBenchSetup {
   load::HttpClientOptions client;
-  load::BodyOptions body;
+  load::DriverOptions driver;
   load::SyntheticOptions synthetic;
   std::vector<load::TraceRequest> trace;  // empty: synthetic
   load::TraceWorkloadOptions trace_options;
-  load::PacerOptions pacer;
   load::LatencyTargets targets;
   load::ReportJson params;
 

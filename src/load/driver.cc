@@ -1,11 +1,14 @@
 #include "load/driver.h"
 
+#include <string>
 #include <utility>
+#include <vector>
 
 namespace ashlar::load {
 
 struct Driver::Conversation {
-  std::vector<Turn> turns;
+  std::size_t index = 0;           // in the workload
+  std::vector<Turn> turns;         // made when the first is sent
   std::size_t next = 0;            // turn to send, or being answered
   std::vector<std::string> texts;  // said so far: user, assistant, user, ...
   std::int64_t intended_ns = 0;    // of that turn
@@ -34,27 +37,30 @@ class Driver::Answer final : public ReplySink {
   AnswerMeter meter_;
 };
 
-Driver::Driver(const Workload& workload, BodyOptions body, PacerOptions pacer, Transport& transport,
+Driver::Driver(const Workload& workload, DriverOptions options, Transport& transport,
                const Clock& clock, Results& results)
     : workload_(workload),
-      body_(std::move(body)),
+      options_(std::move(options)),
       transport_(transport),
       clock_(clock),
       results_(results),
       start_ns_(clock.NowNs()),
-      pacer_(std::move(pacer)) {}
+      pacer_(options_.pacer) {}
 
 Driver::~Driver() = default;
 
 std::optional<std::int64_t> Driver::Poke() {
-  for (auto& conversation : std::exchange(ready_, {})) SendTurn(std::move(conversation));
   while (const auto start = pacer_.Begin(NowNs())) {
-    auto conversation = std::make_unique<Conversation>();
-    conversation->turns = workload_.Turns(start->conversation);
-    conversation->intended_ns = start->intended_ns;
+    ready_.push_back(std::make_unique<Conversation>());
+    ready_.back()->index = start->conversation;
+    ready_.back()->intended_ns = start->intended_ns;
+  }
+  while (!ready_.empty() && running_ < options_.max_requests) {
+    auto conversation = std::move(ready_.front());
+    ready_.pop_front();
     SendTurn(std::move(conversation));
   }
-  results_.OnRunning(pacer_.running());
+  results_.OnRunning(running_);
   return pacer_.NextNs();
 }
 
@@ -62,22 +68,29 @@ void Driver::Stop() {
   is_stopped_ = true;
   pacer_.Stop();
   for (const auto& conversation : std::exchange(ready_, {})) {
-    results_.OnSkipped(conversation->turns.size() - conversation->next);
+    if (!conversation->turns.empty()) {
+      results_.OnSkipped(conversation->turns.size() - conversation->next);
+    }
     pacer_.End();
   }
 }
 
 void Driver::SendTurn(std::unique_ptr<Conversation> conversation) {
+  if (conversation->turns.empty()) conversation->turns = workload_.Turns(conversation->index);
   const Turn& turn = conversation->turns[conversation->next];
   conversation->texts.push_back(turn.text);
-  HttpCall call = {.path = std::string(PathOf(body_.endpoint)),
-                   .body = MakeBody(body_, conversation->texts, turn.max_tokens)};
+  HttpCall call = {.path = std::string(PathOf(options_.body.endpoint)),
+                   .body = MakeBody(options_.body, conversation->texts, turn.max_tokens)};
   conversation->sent_ns = NowNs();
+  // In a closed loop nobody waits but for our own places.
+  if (options_.pacer.arrivals_ns.empty()) conversation->intended_ns = conversation->sent_ns;
+  ++running_;
   transport_.Send(std::move(call), std::make_unique<Answer>(*this, std::move(conversation)));
 }
 
 void Driver::OnAnswer(std::unique_ptr<Conversation> conversation, const AnswerMeter& meter,
                       const std::optional<Failure>& failure) {
+  --running_;
   const std::int64_t now_ns = NowNs();
   const auto& usage = meter.usage();
   const RequestRecord record = {.intended_ns = conversation->intended_ns,

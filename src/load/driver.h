@@ -3,10 +3,11 @@
 // drive it by a scripted transport and a clock of their own. One thread.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
-#include <vector>
 
 #include "base/clock.h"
 #include "load/pacer.h"
@@ -17,11 +18,19 @@
 
 namespace ashlar::load {
 
+struct DriverOptions {
+  BodyOptions body;
+  PacerOptions pacer;
+  // Requests at a time. Where more conversations are open, their turns go round: the one that has
+  // waited longest is sent first.
+  std::size_t max_requests = 1;
+};
+
 class Driver {
  public:
   // All must outlive the driver and every sink given to the transport. Times begin now.
-  Driver(const Workload& workload, BodyOptions body, PacerOptions pacer, Transport& transport,
-         const Clock& clock, Results& results);
+  Driver(const Workload& workload, DriverOptions options, Transport& transport, const Clock& clock,
+         Results& results);
   ~Driver();
   Driver(const Driver&) = delete;
   Driver& operator=(const Driver&) = delete;
@@ -33,7 +42,7 @@ class Driver {
   void Stop();
 
   bool is_done() const { return pacer_.is_done(); }
-  std::size_t running() const { return pacer_.running(); }
+  std::size_t running() const { return running_; }  // requests
   std::int64_t NowNs() const { return clock_.NowNs() - start_ns_; }
 
  private:
@@ -45,13 +54,14 @@ class Driver {
                 const std::optional<Failure>& failure);
 
   const Workload& workload_;
-  const BodyOptions body_;
+  const DriverOptions options_;
   Transport& transport_;
   const Clock& clock_;
   Results& results_;
   const std::int64_t start_ns_;
   Pacer pacer_;
-  std::vector<std::unique_ptr<Conversation>> ready_;  // whose next turn may be sent
+  std::deque<std::unique_ptr<Conversation>> ready_;  // whose next turn may be sent
+  std::size_t running_ = 0;
   bool is_stopped_ = false;
 };
 

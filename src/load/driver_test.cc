@@ -92,9 +92,13 @@ std::unique_ptr<Workload> Asked(std::size_t conversations, std::size_t turns,
 
 class DriverTest : public testing::Test {
  protected:
-  void RunAll(const Workload& workload, PacerOptions pacer, BodyOptions body = {}) {
+  void RunAll(const Workload& workload, PacerOptions pacer, BodyOptions body = {},
+              std::size_t max_requests = 1000) {
     pacer.conversations = workload.conversations();
-    Driver driver(workload, std::move(body), std::move(pacer), transport, clock, results);
+    Driver driver(
+        workload,
+        {.body = std::move(body), .pacer = std::move(pacer), .max_requests = max_requests},
+        transport, clock, results);
     transport.Run(driver);
   }
 
@@ -141,6 +145,23 @@ TEST_F(DriverTest, ChatTurnsAreMessages) {
   EXPECT_EQ(transport.sent[1]["model"], "m");
 }
 
+TEST_F(DriverTest, OpenConversationsTakeTurnsForThePlaces) {
+  // Four chats of two turns, two at a time: nobody's second turn comes before everybody's first.
+  RunAll(*Asked(4, 2, 1), {.concurrency = 4}, {}, 2);
+  ASSERT_EQ(transport.sent.size(), 8U);
+  for (std::size_t i = 0; i < 8; ++i) {
+    EXPECT_EQ(transport.sent[i]["prompt"], i < 4 ? " w w w" : " w w w t0 w w") << i;
+  }
+  EXPECT_EQ(results.totals().most_running, 2U);
+  // In a closed loop the wait for a place is none of the server's.
+  EXPECT_EQ(results.ttft().max_ns(), 100 * kMs);
+}
+
+TEST_F(DriverTest, InAnOpenLoopTheWaitForAPlaceCounts) {
+  RunAll(*Asked(3, 1, 1), {.concurrency = 3, .arrivals_ns = {0, 0, 0}}, {}, 1);
+  EXPECT_EQ(results.ttft().max_ns(), 300 * kMs);
+}
+
 TEST_F(DriverTest, AFailureEndsItsConversationAndNoOther) {
   transport.failing = 2;  // the first turn of the second conversation
   RunAll(*Asked(3, 3, 1), {.concurrency = 3});
@@ -152,7 +173,8 @@ TEST_F(DriverTest, AFailureEndsItsConversationAndNoOther) {
 
 TEST_F(DriverTest, StoppedItSendsNothingMore) {
   const auto workload = Asked(5, 2, 1);
-  Driver driver(*workload, {}, {.conversations = 5, .concurrency = 2}, transport, clock, results);
+  Driver driver(*workload, {.pacer = {.conversations = 5, .concurrency = 3}, .max_requests = 2},
+                transport, clock, results);
   driver.Poke();
   driver.Stop();
   transport.Run(driver);

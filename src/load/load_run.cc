@@ -8,8 +8,7 @@ namespace ashlar::load {
 LoadOutcome RunLoad(const Workload& workload, LoadOptions options, HttpClient& client,
                     const Clock& clock, Results& results) {
   constexpr std::int64_t kLongestWaitNs = 100'000'000;  // until `stop` is looked at again
-  Driver driver(workload, std::move(options.body), std::move(options.pacer), client, clock,
-                results);
+  Driver driver(workload, std::move(options.driver), client, clock, results);
   std::int64_t progress_at_ns = options.progress_ns;
   bool is_interrupted = false;
   while (!driver.is_done() && !is_interrupted) {

@@ -11,8 +11,7 @@
 namespace ashlar::load {
 
 struct LoadOptions {
-  BodyOptions body;
-  PacerOptions pacer;
+  DriverOptions driver;
   // Called about every progress_ns with the time that has passed.
   std::function<void(const Driver& driver, std::int64_t now_ns)> on_progress = {};
   std::int64_t progress_ns = 1'000'000'000;

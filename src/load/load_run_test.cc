@@ -59,8 +59,9 @@ TEST(LoadRun, AnswersOverRealSocketsAreAllCounted) {
   const SteadyClock clock;
   Results results({});
   const LoadOutcome outcome =
-      RunLoad(*Asked(100, 2), {.pacer = {.conversations = 100, .concurrency = 20}}, *client, clock,
-              results);
+      RunLoad(*Asked(100, 2),
+              {.driver = {.pacer = {.conversations = 100, .concurrency = 20}, .max_requests = 20}},
+              *client, clock, results);
   EXPECT_FALSE(outcome.is_interrupted);
   EXPECT_GT(outcome.duration_s, 0);
   EXPECT_EQ(results.totals().completed, 200U);
@@ -77,10 +78,12 @@ TEST(LoadRun, AnOpenLoopSendsWhenItShould) {
   const auto client = Open((*server)->port());
   const SteadyClock clock;
   Results results({});
-  RunLoad(
-      *Asked(30),
-      {.pacer = {.conversations = 30, .concurrency = 1000, .arrivals_ns = EvenArrivals(1000, 30)}},
-      *client, clock, results);
+  RunLoad(*Asked(30),
+          {.driver = {.pacer = {.conversations = 30,
+                                .concurrency = 1000,
+                                .arrivals_ns = EvenArrivals(1000, 30)},
+                      .max_requests = 1000}},
+          *client, clock, results);
   ASSERT_EQ(results.records().size(), 30U);
   for (const RequestRecord& record : results.records()) {
     EXPECT_EQ(record.intended_ns % 1'000'000, 0);
@@ -106,7 +109,9 @@ TEST(LoadRun, HostileAnswersAreCountedAndTheRunGoesOn) {
   const auto client = Open(server.port());
   const SteadyClock clock;
   Results results({});
-  RunLoad(*Asked(40), {.pacer = {.conversations = 40, .concurrency = 4}}, *client, clock, results);
+  RunLoad(*Asked(40),
+          {.driver = {.pacer = {.conversations = 40, .concurrency = 4}, .max_requests = 4}},
+          *client, clock, results);
   EXPECT_EQ(results.totals().completed, 10U);
   EXPECT_EQ(results.totals().failed, 30U);
   EXPECT_EQ(results.failures().at("cut").count, 20U);
@@ -124,8 +129,10 @@ TEST(LoadRun, StoppedItEndsWithoutWaiting) {
   Results results({});
   auto client = Open(server.port());
   const LoadOutcome outcome =
-      RunLoad(*Asked(5), {.pacer = {.conversations = 5, .concurrency = 1}, .stop = &stop}, *client,
-              clock, results);
+      RunLoad(*Asked(5),
+              {.driver = {.pacer = {.conversations = 5, .concurrency = 1}, .max_requests = 1},
+               .stop = &stop},
+              *client, clock, results);
   client.reset();
   EXPECT_TRUE(outcome.is_interrupted);
   EXPECT_EQ(results.totals().completed + results.totals().failed, 0U);

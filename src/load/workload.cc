@@ -28,6 +28,7 @@ class SyntheticWorkload final : public Workload {
   std::size_t requests() const override { return options_.conversations * options_.turns; }
 
   std::vector<Turn> Turns(std::size_t index) const override {
+    index += options_.first;
     std::vector<Turn> turns;
     turns.reserve(options_.turns);
     for (std::size_t i = 0; i < options_.turns; ++i) {

@@ -37,6 +37,7 @@ struct LengthRange {
 
 struct SyntheticOptions {
   std::size_t conversations = 1;
+  std::size_t first = 0;            // the number of the first one: others' texts are left out
   std::uint64_t prefix_tokens = 0;  // at the beginning of every conversation
   std::size_t prefixes = 1;         // different ones, taken in turn
   LengthRange prompt_tokens;        // of the first turn, behind the prefix

@@ -48,6 +48,21 @@ TEST(Workload, ConversationsShareTheirPrefixAndNothingElse) {
   }
 }
 
+TEST(Workload, ALaterPartIsTheSameAsInTheWhole) {
+  SyntheticOptions options = {.conversations = 6,
+                              .prefix_tokens = 10,
+                              .prefixes = 4,
+                              .prompt_tokens = {5, 9},
+                              .output_tokens = {5, 9}};
+  const auto whole = MakeSyntheticWorkload(options, Words());
+  options.conversations = 2;
+  options.first = 4;
+  const auto part = MakeSyntheticWorkload(options, Words());
+  EXPECT_EQ(part->conversations(), 2U);
+  EXPECT_EQ(part->Turns(1)[0].text, whole->Turns(5)[0].text);
+  EXPECT_EQ(part->Turns(1)[0].max_tokens, whole->Turns(5)[0].max_tokens);
+}
+
 TEST(Workload, LengthsAreDrawnFromTheirRangesEndsIncluded) {
   const auto workload = MakeSyntheticWorkload(
       {.conversations = 500, .prompt_tokens = {3, 7}, .output_tokens = {1, 2}, .seed = 9}, Words());

@@ -1,5 +1,8 @@
-// make_tiny_model NAME FILE writes a tiny random model. --list prints the names of those that the
-// engine runs, --list-families those that it does not run yet.
+// make_tiny_model NAME FILE [CONTEXT] writes a tiny random model, trained to CONTEXT tokens where
+// that is given. --list prints the names of those that the engine runs, --list-families those that
+// it does not run yet.
+#include <charconv>
+#include <cstdint>
 #include <cstdio>
 #include <string_view>
 #include <vector>
@@ -22,11 +25,15 @@ int main(int argc, char** argv) {
   const std::string_view word = argc == 2 ? argv[1] : "";
   if (word == "--list") return PrintNames(model::AllTinyModels());
   if (word == "--list-families") return PrintNames(model::FamilyTinyModels());
-  if (argc != 3) {
-    std::fprintf(stderr, "usage: make_tiny_model NAME FILE | --list | --list-families\n");
+  std::uint32_t context = 0;
+  const std::string_view wanted = argc == 4 ? argv[3] : "";
+  std::from_chars(wanted.data(), wanted.data() + wanted.size(), context);
+  if (argc != 3 && context == 0) {
+    std::fprintf(stderr, "usage: make_tiny_model NAME FILE [CONTEXT] | --list | --list-families\n");
     return 2;
   }
-  const auto options = model::FindTinyModel(argv[1]);
+  auto options = model::FindTinyModel(argv[1]);
+  if (options.ok() && context > 0) options->context = context;
   const ashlar::Status written = options.ok() ? model::MakeTinyModel(*options).WriteTo(argv[2])
                                               : ashlar::Status(options.error());
   if (!written.ok()) {
