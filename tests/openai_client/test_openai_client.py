@@ -10,6 +10,7 @@ Works against any model with a chat template. Exit status 0: all passed; 1: a ch
 stderr).
 """
 import argparse
+import asyncio
 import contextlib
 import json
 import pathlib
@@ -18,6 +19,7 @@ import re
 import subprocess
 import sys
 import threading
+import time
 import urllib.error
 import urllib.request
 
@@ -131,6 +133,22 @@ def test_completion_stream(client):
     check(len(chunks) > 3, "text comes in pieces")
 
 
+def test_completion_stream_with_usage(client):
+    chunks = list(complete(client, stream=True, stream_options={"include_usage": True}))
+    check(chunks[-1].choices == [] and all(c.choices for c in chunks[:-1]), "usage comes last, alone")
+    check_usage(chunks[-1].usage)
+    check(chunks[-1].usage.completion_tokens == complete(client).usage.completion_tokens, "the same count")
+
+
+def test_stream_of_several_completions(client):
+    settings = {"prompt": [PROMPT, "Another text"], "n": 2, "best_of": 2, "temperature": 1, "seed": 9}
+    whole = [c.text for c in complete(client, **settings).choices]
+    texts = [""] * 4
+    for chunk in complete(client, stream=True, **settings):
+        texts[chunk.choices[0].index] += chunk.choices[0].text
+    check(texts == whole, "choices of several prompts, each as when answered whole")
+
+
 def test_stream_of_several_choices(client):
     chunks = list(chat(client, stream=True, n=3, temperature=1, seed=5))
     check({c.choices[0].index for c in chunks} == {0, 1, 2}, "all choices are streamed")
@@ -158,6 +176,38 @@ def test_n_and_seed(client):
     best = complete(client, best_of=3, n=1, temperature=1, seed=3)
     check(len(best.choices) == 1, "best_of returns n")
     check(best.usage.completion_tokens >= 3, "and counts all it generated")
+
+
+def test_seeds_differ_and_best_of_ranks(client):
+    texts = {chat(client, temperature=1, seed=seed).choices[0].message.content for seed in range(4)}
+    check(len(texts) > 1, "other seeds, other answers")
+    several = complete(client, n=2, best_of=4, temperature=1, seed=3, logprobs=0)
+    check([c.index for c in several.choices] == [0, 1], "n of best_of")
+    means = [sum(c.logprobs.token_logprobs) / len(c.logprobs.token_logprobs) for c in several.choices]
+    check(means[0] >= means[1], "the best first")
+    expect_error(openai.BadRequestError, lambda: complete(client, n=3, best_of=2), param="best_of")
+
+
+def test_max_completion_tokens(client):
+    settings = {"model": model_of(client), "messages": MESSAGES, "temperature": 0,
+                "extra_body": {"ignore_eos": True}}
+    few = client.chat.completions.create(max_completion_tokens=5, **settings)
+    check(few.usage.completion_tokens == 5, "as many as asked for")
+    check(few.choices[0].finish_reason == "length", "and it says why it ends")
+    both = client.chat.completions.create(max_tokens=9, max_completion_tokens=4, **settings)
+    check(both.usage.completion_tokens == 4, "the newer name counts")
+
+
+def test_cached_tokens(client):
+    prompt = "A text that no other test here begins with. " + "It has many words. " * 40
+    first, second = complete(client, prompt=prompt), complete(client, prompt=prompt)
+    cached = second.usage.prompt_tokens_details.cached_tokens
+    check(cached >= second.usage.prompt_tokens // 2, f"{cached} tokens of a known prompt are cached")
+    check(first.choices[0].text == second.choices[0].text, "cached or not: the same answer")
+    salted = complete(client, prompt=prompt, extra_body={"cache_salt": "of somebody else"})
+    check(salted.choices[0].text == first.choices[0].text, "salted: the same answer")
+    if not is_scripted(client):
+        check(salted.usage.prompt_tokens_details.cached_tokens == 0, "salted: nothing is shared")
 
 
 def test_chat_logprobs(client):
@@ -207,6 +257,41 @@ def test_stop(client):
     check(included.choices[0].text == stopped.choices[0].text + stop, "unless asked for")
 
 
+def test_stop_in_chats_and_lists(client):
+    free = chat(client).choices[0].message.content
+    stop = free[3:5]
+    for given in (stop, [stop], ["\x00 never said", stop]):
+        stopped = chat(client, stop=given).choices[0]
+        check(stopped.message.content == free[:free.index(stop)], "the text ends before the stop string")
+        check(stopped.finish_reason == "stop", "with reason stop")
+    expect_error(openai.BadRequestError, lambda: chat(client, stop=[""]), param="stop")
+
+
+def test_logit_bias(client):
+    token = tokenize(client, " stone")[-1]
+    biased = complete(client, logit_bias={str(token): 100}, max_tokens=4).choices[0].text
+    if not is_scripted(client):
+        check(biased == " stone" * 4, f"a token with the largest bias is chosen: {biased!r}")
+        top = complete(client, max_tokens=1, logprobs=1).choices[0].logprobs.tokens[0]
+        banned = complete(client, max_tokens=1, logit_bias={str(tokenize(client, top)[-1]): -100})
+        check(banned.choices[0].text != top, "one with the smallest is not")
+    for wrong in ({"x": 1}, {"999999999": 1}, {str(token): 101}, {str(token): "much"}):
+        expect_error(openai.BadRequestError, lambda w=wrong: complete(client, logit_bias=w))
+
+
+def test_penalties(client):
+    prompt = "one two three one two three one two three one two"
+    plain = complete(client, prompt=prompt).choices[0].text
+    for penalties in ({"frequency_penalty": 2}, {"presence_penalty": 2},
+                      {"extra_body": {"repetition_penalty": 2}}):
+        first = complete(client, prompt=prompt, **penalties).choices[0].text
+        check(first == complete(client, prompt=prompt, **penalties).choices[0].text, "repeatable")
+        if not is_scripted(client):
+            check(first != plain, f"{penalties} changes a text that repeats itself")
+    for name in ("frequency_penalty", "presence_penalty"):
+        expect_error(openai.BadRequestError, lambda n=name: complete(client, **{n: 2.5}), param=name)
+
+
 def test_sampling_fields(client):
     settings = {"temperature": 0.7, "top_p": 0.9, "presence_penalty": 0.5, "frequency_penalty": 0.5,
                 "seed": 11, "user": "someone"}
@@ -231,6 +316,86 @@ def test_errors(client):
     expect_error(bad, lambda: chat(client, messages=image), param="messages[0].content[0].type")
     expect_error(bad, lambda: complete(client, max_tokens=10**9), code="context_length_exceeded")
     check(chat(client).choices[0].message.content, "the server goes on")
+
+
+def test_errors_of_type(client):
+    bad = openai.BadRequestError
+    for wrong in ({"max_tokens": -1}, {"max_tokens": "many"}, {"top_p": 2}, {"seed": "x"}, {"n": 0},
+                  {"stream": "yes"}, {"top_logprobs": 99, "logprobs": True}, {"top_logprobs": 2}):
+        last = list(wrong)[0] if "top_logprobs" not in wrong else "top_logprobs"
+        error = expect_error(bad, lambda w=wrong: chat(client, extra_body=w), param=last)
+        check(error.status_code == 400 and error.type == "invalid_request_error", "OpenAI's shape")
+    expect_error(bad, lambda: complete(client, prompt=[]), param="prompt")
+    expect_error(bad, lambda: complete(client, prompt=[10**9]))
+    expect_error(openai.NotFoundError, lambda: client.files.list(), code="not_found")
+
+
+def async_client(client):
+    return openai.AsyncOpenAI(base_url=client.base_url, api_key="unused", max_retries=0, timeout=120)
+
+
+def test_async_requests_at_once(client):
+    questions = [[{"role": "user", "content": f"Name {i} colours."}] for i in range(8)]
+    alone = [chat(client, messages=question).choices[0].message.content for question in questions]
+
+    async def ask_all():
+        async with async_client(client) as asynchronous:
+            answers = await asyncio.gather(*(
+                asynchronous.chat.completions.create(
+                    model=model_of(client), messages=question, temperature=0, max_tokens=24)
+                for question in questions))
+        return [answer.choices[0].message.content for answer in answers]
+
+    check(asyncio.run(ask_all()) == alone, "together or alone: the same answers")
+
+
+def test_async_cancellation(client):
+    settings = {"model": model_of(client), "prompt": PROMPT, "max_tokens": 2000, "stream": True,
+                "extra_body": {"ignore_eos": True}}
+
+    async def cancel_some():
+        async with async_client(client) as asynchronous:
+            started = asyncio.Semaphore(0)
+
+            async def read():
+                async for _ in await asynchronous.completions.create(**settings):
+                    started.release()
+
+            tasks = [asyncio.create_task(read()) for _ in range(4)]
+            for _ in tasks:
+                await started.acquire()
+            for task in tasks:
+                task.cancel()
+            return await asyncio.gather(*tasks, return_exceptions=True)
+
+    ends = asyncio.run(cancel_some())
+    check(all(isinstance(end, asyncio.CancelledError) for end in ends), f"cancelled: {ends}")
+    check(complete(client).choices[0].text, "the server goes on")
+    check_becomes_idle(client)
+
+
+def check_becomes_idle(client):
+    """Cancelled requests leave nothing running."""
+    deadline = time.monotonic() + 20
+    while (running := metric(client, "vllm:num_requests_running")) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    check(not running, f"{running} requests still run")
+
+
+def metric(client, name):
+    """The value of a metric without labels, or summed over them; None where the server has no /metrics."""
+    root = str(client.base_url).rstrip("/").removesuffix("/v1")
+    try:
+        with urllib.request.urlopen(f"{root}/metrics") as response:
+            lines = response.read().decode().splitlines()
+    except urllib.error.HTTPError:
+        return None
+    return sum(float(line.rsplit(" ", 1)[1]) for line in lines if re.match(rf"{name}[ {{]", line))
+
+
+def is_scripted(client):
+    """Whether the engine is the one of the tests, which does not sample."""
+    return model_of(client) == "scripted"
 
 
 def post(client, path, body):
