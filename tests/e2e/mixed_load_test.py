@@ -160,7 +160,7 @@ class MixedLoadTest(unittest.TestCase):
     def kv_bytes_per_token(self):
         outcome = ashlar_cli.Ashlar(ARGS.binary).call("inspect", "--json", self.model)
         self.assertEqual(outcome.code, 0, outcome.stderr)
-        return json.loads(outcome.stdout)["kv_bytes_per_token"]
+        return json.loads(outcome.stdout)["kv_bytes_per_token"]["f16"]
 
     def test_answers_are_those_of_the_same_requests_alone(self):
         requests = make_requests(ARGS.requests, ARGS.seed, ARGS.vocab)
