@@ -1,11 +1,13 @@
 #include "server/api_error.h"
 
+#include <algorithm>
+
 #include "server/json.h"
 
 namespace ashlar::server {
 
-// A queue that is full now has usually moved by then.
-constexpr std::string_view kRetryAfterSeconds = "1";
+// When nothing better is known: a queue that is full now has usually moved by then.
+constexpr std::int64_t kRetryAfterS = 1;
 
 ApiError ApiErrorFrom(const Error& error, std::string_view param) {
   ApiError api{.status = 500, .message = error.message, .param = std::string(param)};
@@ -57,7 +59,10 @@ net::HttpResponse ErrorResponse(const ApiError& error) {
   response.status = error.status;
   response.body = ErrorBody(error);
   if (error.status == 429 || error.status == 503) {
-    response.headers.emplace_back("Retry-After", kRetryAfterSeconds);
+    response.headers.emplace_back("Retry-After",
+                                  std::to_string(std::max(error.retry_after_s, kRetryAfterS)));
+  } else if (error.status == 401) {
+    response.headers.emplace_back("WWW-Authenticate", "Bearer realm=\"ashlar\"");
   }
   return response;
 }

@@ -2,6 +2,7 @@
 // status.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -18,6 +19,8 @@ struct ApiError {
   std::string message;     // names the offending value and what would be right
   std::string param = {};  // the request's field; empty: null
   std::string code = {};   // for programs, such as "model_not_found"; empty: null
+  // When to come again, of 429 and 503; 0: it is not known, and soon is worth a try.
+  std::int64_t retry_after_s = 0;
 };
 
 // A value, or the error to answer with: Result with a field's name.
@@ -63,7 +66,7 @@ std::string_view ErrorTypeOf(int status);
 // {"error": {...}}, one line.
 std::string ErrorBody(const ApiError& error);
 
-// The whole answer; 429 and 503 say when to come again.
+// The whole answer; 429 and 503 say when to come again, 401 what was missing.
 net::HttpResponse ErrorResponse(const ApiError& error);
 
 }  // namespace ashlar::server

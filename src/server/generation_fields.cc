@@ -124,14 +124,50 @@ void ReadCacheSalt(FieldReader& fields, const RequestLimits& limits, GenerationO
   }
 }
 
-// Fields we check the type of and do not use yet, or that only matter to OpenAI's own service.
-void CheckAccepted(FieldReader& fields) {
-  std::string text;
-  std::int64_t number = 0;
-  Json object;
-  fields.String("user", text);
-  fields.Integer("priority", kMinInt, kMaxInt, number);
-  fields.Object("metadata", object);
+// On whose behalf, how urgent, how long.
+void ReadService(FieldReader& fields, const RequestLimits& limits, GenerationOptions& out) {
+  fields.String("user", out.user);
+  if (out.user.size() > limits.max_user_bytes) {
+    fields.Fail("user", fmt::format("has {} bytes; at most {} are allowed", out.user.size(),
+                                    limits.max_user_bytes));
+  }
+  std::optional<std::int64_t> priority;
+  fields.Integer("priority", -limits.max_priority, limits.max_priority, priority);
+  if (priority.has_value()) {
+    out.priority = static_cast<std::int32_t>(*priority);
+  }
+  if (fields.Find("timeout") != nullptr) {
+    double timeout_s = 0;
+    fields.Number("timeout",
+                  {.lowest = 0, .highest = limits.max_timeout_s, .excludes_lowest = true},
+                  timeout_s);
+    out.timeout_s = timeout_s;
+  }
+  Json metadata;  // only matters to OpenAI's own service
+  fields.Object("metadata", metadata);
+}
+
+void ReadBeamSearch(FieldReader& fields, const RequestLimits& limits, GenerationOptions& out) {
+  fields.Boolean("use_beam_search", out.use_beam_search);
+  if (!out.use_beam_search) {
+    for (const std::string_view name : {"beam_width", "length_penalty"}) {
+      if (fields.Find(name) != nullptr) {
+        fields.Fail(name, "needs 'use_beam_search' to be true");
+      }
+    }
+    return;
+  }
+  out.beam_width = out.n;
+  fields.Integer("beam_width", 1, limits.max_n, out.beam_width);
+  if (out.beam_width < out.n) {
+    fields.Fail("beam_width",
+                fmt::format("is {}, less than n, which is {}", out.beam_width, out.n));
+  }
+  fields.Number("length_penalty", {.lowest = -10, .highest = 10}, out.length_penalty);
+  if (out.stream) {
+    fields.Fail("stream", "is not possible with 'use_beam_search': the best is known at the end");
+  }
+  fields.Fail("use_beam_search", "is not available; use 'best_of'");
 }
 
 }  // namespace
@@ -155,7 +191,15 @@ void ReadGenerationOptions(FieldReader& fields, const RequestLimits& limits,
   fields.Boolean("return_tokens_as_token_ids", out.return_tokens_as_token_ids);
   ReadCacheSalt(fields, limits, out);
   ReadStreaming(fields, out);
-  CheckAccepted(fields);
+  ReadService(fields, limits, out);
+  ReadBeamSearch(fields, limits, out);
+  std::optional<std::int64_t> min_tokens;
+  fields.Integer("min_tokens", 0, kMaxInt, min_tokens);
+  out.min_tokens = static_cast<std::uint64_t>(min_tokens.value_or(0));
+  if (out.min_tokens > 0) {
+    fields.Fail("min_tokens",
+                "is not supported; 'ignore_eos' with 'max_tokens' gives an exact length");
+  }
   RejectUnsupported(fields);
 }
 
@@ -203,17 +247,6 @@ void RejectUnsupported(FieldReader& fields) {
   if (const Json* modalities = fields.Find("modalities");
       modalities && *modalities != Json{"text"}) {
     fields.Fail("modalities", "other than [\"text\"] are not supported");
-  }
-  bool beam_search = false;
-  fields.Boolean("use_beam_search", beam_search);
-  if (beam_search) {
-    fields.Fail("use_beam_search", "is not supported; use 'best_of'");
-  }
-  std::int64_t min_tokens = 0;
-  fields.Integer("min_tokens", 0, kMaxInt, min_tokens);
-  if (min_tokens > 0) {
-    fields.Fail("min_tokens",
-                "is not supported; 'ignore_eos' with 'max_tokens' gives an exact length");
   }
 }
 

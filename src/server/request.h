@@ -26,6 +26,9 @@ struct RequestLimits {
   std::size_t max_template_kwargs = 64;
   std::size_t max_logit_bias = 1024;  // tokens with a bias
   std::size_t max_cache_salt_bytes = 4096;
+  std::size_t max_user_bytes = 256;
+  std::int64_t max_priority = 1'000'000;  // and as much below 0
+  double max_timeout_s = 86'400;
 };
 
 // What completions and chat have in common.
@@ -34,6 +37,7 @@ struct GenerationOptions {
   model::SamplingParams sampling;  // its seed is not set here
   std::optional<std::uint64_t> seed;
   std::optional<std::uint64_t> max_tokens;
+  std::uint64_t min_tokens = 0;  // no end before so many; at most max_tokens
   std::uint32_t n = 1;
   std::uint32_t best_of = 1;  // sequences per prompt, at least n; the n likeliest are returned
   std::vector<std::string> stop;
@@ -43,7 +47,13 @@ struct GenerationOptions {
   bool skip_special_tokens = true;
   bool return_tokens_as_token_ids = false;  // logprobs name tokens "token_id:123"
   std::optional<std::uint32_t> top_logprobs;
-  std::string cache_salt;  // prefixes are shared under the same salt only
+  bool use_beam_search = false;
+  std::uint32_t beam_width = 0;  // texts kept at every token; with use_beam_search, at least n
+  double length_penalty = 1;     // of beam search: the exponent of the length scores are divided by
+  std::string cache_salt;        // prefixes are shared under the same salt only
+  std::string user;              // on whose behalf; a tenant of its own where keys name none
+  std::optional<std::int32_t> priority;  // lower is more urgent
+  std::optional<double> timeout_s;       // from the request's arrival; then it ends with an error
   bool stream = false;
   bool include_usage = false;  // a last chunk with the usage
 };

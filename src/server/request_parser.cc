@@ -70,6 +70,13 @@ void CheckSequences(FieldReader& fields, const RequestLimits& limits, std::size_
   }
 }
 
+void CheckMinTokens(FieldReader& fields, const GenerationOptions& options) {
+  if (options.max_tokens.has_value() && options.min_tokens > *options.max_tokens) {
+    fields.Fail("min_tokens", fmt::format("is {}, more than max_tokens, which is {}",
+                                          options.min_tokens, *options.max_tokens));
+  }
+}
+
 template <typename Request>
 ApiResult<Request> Finished(FieldReader& fields, Request request) {
   if (!fields.ok()) {
@@ -105,6 +112,7 @@ ApiResult<CompletionRequest> ParseCompletionRequest(const Json& body, const Requ
     fields.Fail("best_of",
                 "above n is not possible with 'stream': the best is known only at the end");
   }
+  CheckMinTokens(fields, options);
   CheckSequences(fields, limits, request.prompts.size(), options.best_of);
   return Finished(fields, std::move(request));
 }
@@ -131,6 +139,7 @@ ApiResult<ChatRequest> ParseChatRequest(const Json& body, const RequestLimits& l
   } else if (top_logprobs.value_or(0) > 0) {
     fields.Fail("top_logprobs", "needs 'logprobs' to be true");
   }
+  CheckMinTokens(fields, options);
   CheckSequences(fields, limits, 1, options.n);
   return Finished(fields, std::move(request));
 }

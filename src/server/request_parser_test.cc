@@ -83,7 +83,8 @@ TEST(ParseCompletionRequest, ReadsEveryField) {
       R"("presence_penalty":-1,"frequency_penalty":2,"logit_bias":{"7":-100,"3":5.5},"seed":-1,)"
       R"("max_tokens":0,"n":2,"best_of":3,"stop":["x","yy"],"stop_token_ids":[5],"logprobs":4,)"
       R"("include_stop_str_in_output":true,"ignore_eos":true,"echo":true,"add_special_tokens":false,)"
-      R"("skip_special_tokens":false,"user":"u","cache_salt":"s","priority":3,"suffix":"","odd":{})"));
+      R"("skip_special_tokens":false,"user":"u","cache_salt":"s","priority":-3,"timeout":2.5,"suffix":"",)"
+      R"("use_beam_search":false,"odd":{})"));
   const GenerationOptions& options = request.options;
   EXPECT_EQ(options.model, "m");
   EXPECT_EQ(options.sampling.temperature, 0.5);
@@ -105,6 +106,11 @@ TEST(ParseCompletionRequest, ReadsEveryField) {
   EXPECT_TRUE(options.include_stop_str_in_output);
   EXPECT_TRUE(options.ignore_eos);
   EXPECT_FALSE(options.skip_special_tokens);
+  EXPECT_EQ(options.user, "u");
+  EXPECT_EQ(options.cache_salt, "s");
+  EXPECT_EQ(options.priority, -3);
+  EXPECT_EQ(options.timeout_s, 2.5);
+  EXPECT_FALSE(options.use_beam_search);
   EXPECT_TRUE(request.echo);
   EXPECT_FALSE(request.add_special_tokens);
 }
@@ -155,6 +161,22 @@ TEST(ParseCompletionRequest, NamesTheFieldThatIsWrong) {
       {"user", R"("user":5)"},
       {"cache_salt", R"("cache_salt":5)"},
       {"priority", R"("priority":"high")"},
+      {"priority", R"("priority":1000001)"},
+      {"priority", R"("priority":-1000001)"},
+      {"timeout", R"("timeout":0)"},
+      {"timeout", R"("timeout":-1)"},
+      {"timeout", R"("timeout":86401)"},
+      {"timeout", R"("timeout":"1s")"},
+      {"min_tokens", R"("min_tokens":-1)"},
+      {"min_tokens", R"("min_tokens":17)"},
+      {"min_tokens", R"("max_tokens":4,"min_tokens":5)"},
+      {"use_beam_search", R"("use_beam_search":1)"},
+      {"beam_width", R"("beam_width":4)"},
+      {"length_penalty", R"("length_penalty":1)"},
+      {"beam_width", R"("use_beam_search":true,"n":3,"beam_width":2)"},
+      {"beam_width", R"("use_beam_search":true,"beam_width":129)"},
+      {"length_penalty", R"("use_beam_search":true,"length_penalty":11)"},
+      {"stream", R"("use_beam_search":true,"stream":true)"},
       {"suffix", R"("suffix":"and then")"},
       {"response_format", R"("response_format":{"type":"json_schema"})"},
       {"guided_regex", R"("guided_regex":"a+")"},
@@ -203,6 +225,12 @@ TEST(ParseCompletionRequest, AcceptsTheLimitsAndNothingAbove) {
   EXPECT_EQ(WrongIn(stops(32, 1024), false), "");
   EXPECT_EQ(WrongIn(stops(33, 1), false), "stop");
   EXPECT_EQ(WrongIn(stops(1, 1025), false), "stop");
+  EXPECT_EQ(WrongIn(WithPrompt(R"("priority":1000000,"timeout":86400)"), false), "");
+  EXPECT_EQ(WrongIn(WithPrompt(R"("user":")" + std::string(256, 'u') + "\""), false), "");
+  EXPECT_EQ(WrongIn(WithPrompt(R"("user":")" + std::string(257, 'u') + "\""), false), "user");
+  EXPECT_EQ(WrongIn(WithPrompt(R"("cache_salt":")" + std::string(4096, 's') + "\""), false), "");
+  EXPECT_EQ(WrongIn(WithPrompt(R"("cache_salt":")" + std::string(4097, 's') + "\""), false),
+            "cache_salt");
   const auto prompts = [](std::size_t count, int n) {
     return DumpJson(Json{{"prompt", std::vector<std::string>(count, "p")}, {"n", n}});
   };
