@@ -130,6 +130,10 @@ void Admission::Ticket::AddServed(std::int64_t service_ns) {
   }
 }
 
+std::int64_t Admission::Ticket::RetryAfterS(std::uint64_t waiting, std::uint64_t running) const {
+  return admission_ ? admission_->RetryAfterS(waiting, running) : 1;
+}
+
 void Admission::Ticket::Release() {
   if (const std::shared_ptr<Admission> admission = std::exchange(admission_, nullptr)) {
     const std::lock_guard lock(admission->mutex_);

@@ -82,6 +82,8 @@ class Admission::Ticket {
   void Charge(std::uint64_t tokens);
   // A sequence has been served in so much time, waiting not counted.
   void AddServed(std::int64_t service_ns);
+  // See Admission.
+  std::int64_t RetryAfterS(std::uint64_t waiting, std::uint64_t running) const;
   // Leaves. The other calls do nothing from then on.
   void Release();
 

@@ -1,5 +1,7 @@
 #include "server/answer_writer.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numeric>
 #include <utility>
@@ -11,16 +13,30 @@ namespace {
 
 class WholeAnswer final : public AnswerWriter {
  public:
-  WholeAnswer(const text::Tokenizer& tokenizer, AnswerOptions options, Reply reply)
-      : tokenizer_(tokenizer),
-        options_(std::move(options)),
-        reply_(std::move(reply)),
-        sequences_(options_.prompts * options_.best_of) {}
+  WholeAnswer(const text::Tokenizer& tokenizer, AnswerOptions options, Reply reply,
+              std::shared_ptr<AnswerMemory> memory)
+      : options_(std::move(options)), reply_(std::move(reply)), memory_(std::move(memory)) {
+    const ApiKind kind = options_.identity.kind;
+    const TokenNaming naming = NamingOf(kind, options_.with_token_ids);
+    sequences_.reserve(options_.prompts * options_.best_of);
+    while (sequences_.size() < options_.prompts * options_.best_of) {
+      sequences_.push_back(
+          {.escaped_text = {}, .logprobs = LogprobsText(kind, tokenizer, naming), .end = {}});
+    }
+  }
+  ~WholeAnswer() override { memory_->bytes -= bytes_; }
 
   void AddPiece(std::size_t sequence, TextPiece piece) override {
     Sequence& to = sequences_[sequence];
-    to.text += piece.text;
-    std::move(piece.tokens.begin(), piece.tokens.end(), std::back_inserter(to.tokens));
+    const std::size_t before = to.bytes();
+    AppendEscaped(piece.text, to.escaped_text);
+    if (options_.with_logprobs) {
+      for (const TokenEntry& entry : piece.tokens) {
+        to.logprobs.Append(entry);
+      }
+    }
+    bytes_ += to.bytes() - before;
+    memory_->bytes += to.bytes() - before;
   }
 
   void FinishSequence(std::size_t sequence, SequenceEnd end) override {
@@ -28,24 +44,47 @@ class WholeAnswer final : public AnswerWriter {
   }
 
   void Complete(const UsageTotals& usage) override {
-    Json choices = Json::array();
+    net::HttpResponse response;
+    response.body = AnswerHead(options_.identity);
+    std::size_t index = 0;
     for (std::size_t prompt = 0; prompt < options_.prompts; ++prompt) {
       for (const std::size_t sequence : Chosen(prompt)) {
-        choices.push_back(ChoiceOf(sequences_[sequence], choices.size()));
+        response.body += index == 0 ? "" : ",";
+        AppendSequence(sequences_[sequence], index++, response.body);
       }
     }
-    net::HttpResponse response;
-    response.body = DumpJson(AnswerJson(options_.identity, std::move(choices), usage));
+    response.body += AnswerTail(usage);
     reply_.Send(std::move(response));
   }
 
   void Fail(const ApiError& error) override { reply_.Send(ErrorResponse(error)); }
 
+  std::optional<ApiError> Overflow() const override {
+    const AnswerLimits& limits = memory_->limits;
+    if (bytes_ > limits.max_bytes) {
+      return ApiError{
+          .message = fmt::format("the answer has grown beyond {} bytes; ask for it with 'stream', "
+                                 "or for less: 'n', 'max_tokens', 'logprobs'",
+                                 limits.max_bytes),
+          .code = "answer_too_large"};
+    }
+    if (memory_->bytes > limits.max_total_bytes) {
+      return ApiError{.status = 503,
+                      .message =
+                          "the answers under way fill the memory set aside for them; try "
+                          "again shortly, or ask for it with 'stream'",
+                      .code = "service_unavailable"};
+    }
+    return std::nullopt;
+  }
+
  private:
   struct Sequence {
-    std::string text;
-    std::vector<TokenEntry> tokens;
+    std::string escaped_text;
+    LogprobsText logprobs;
     SequenceEnd end;
+
+    std::size_t bytes() const { return escaped_text.size() + logprobs.bytes(); }
   };
 
   // The n sequences of a prompt with the highest mean logprob, the best first (ties: the earlier);
@@ -64,23 +103,23 @@ class WholeAnswer final : public AnswerWriter {
     return order;
   }
 
-  Json ChoiceOf(Sequence& sequence, std::size_t index) const {
-    ChoiceFields fields{.index = index,
-                        .text = std::move(sequence.text),
-                        .logprobs = {},
-                        .finish_reason = sequence.end.finish_reason,
-                        .stop_reason = std::move(sequence.end.stop_reason)};
-    if (options_.with_logprobs) {
-      fields.logprobs = LogprobsJson(options_.identity.kind, tokenizer_, sequence.tokens,
-                                     options_.with_token_ids);
-    }
-    return ChoiceJson(options_.identity.kind, std::move(fields));
+  void AppendSequence(Sequence& sequence, std::size_t index, std::string& out) const {
+    const std::string text = std::move(sequence.escaped_text);
+    const std::string logprobs = options_.with_logprobs ? sequence.logprobs.Take() : std::string();
+    AppendChoice(options_.identity.kind,
+                 {.index = index,
+                  .escaped_text = text,
+                  .logprobs = logprobs,
+                  .finish_reason = sequence.end.finish_reason,
+                  .stop_reason = sequence.end.stop_reason},
+                 out);
   }
 
-  const text::Tokenizer& tokenizer_;
   const AnswerOptions options_;
   const Reply reply_;
+  const std::shared_ptr<AnswerMemory> memory_;
   std::vector<Sequence> sequences_;
+  std::size_t bytes_ = 0;  // of memory_
 };
 
 class StreamedAnswer final : public AnswerWriter {
@@ -101,10 +140,14 @@ class StreamedAnswer final : public AnswerWriter {
 
   void AddPiece(std::size_t sequence, TextPiece piece) override {
     EnsureRole(sequence);
-    Json logprobs;
+    std::string logprobs;
     if (options_.with_logprobs && !piece.tokens.empty()) {
-      logprobs =
-          LogprobsJson(options_.identity.kind, tokenizer_, piece.tokens, options_.with_token_ids);
+      const ApiKind kind = options_.identity.kind;
+      LogprobsText text(kind, tokenizer_, NamingOf(kind, options_.with_token_ids));
+      for (const TokenEntry& entry : piece.tokens) {
+        text.Append(entry);
+      }
+      logprobs = text.Take();
     }
     chunks_.AppendText(sequence, piece.text, logprobs, out_);
   }
@@ -142,8 +185,7 @@ class StreamedAnswer final : public AnswerWriter {
 
   void End() {
     ChunkWriter::AppendDone(out_);
-    reply_.Write(std::exchange(out_, {}));
-    reply_.End();
+    reply_.EndWith(std::exchange(out_, {}));
   }
 
   const text::Tokenizer& tokenizer_;
@@ -158,8 +200,10 @@ class StreamedAnswer final : public AnswerWriter {
 }  // namespace
 
 std::unique_ptr<AnswerWriter> MakeWholeAnswer(const text::Tokenizer& tokenizer,
-                                              AnswerOptions options, Reply reply) {
-  return std::make_unique<WholeAnswer>(tokenizer, std::move(options), std::move(reply));
+                                              AnswerOptions options, Reply reply,
+                                              std::shared_ptr<AnswerMemory> memory) {
+  return std::make_unique<WholeAnswer>(tokenizer, std::move(options), std::move(reply),
+                                       std::move(memory));
 }
 
 std::unique_ptr<AnswerWriter> MakeStreamedAnswer(const text::Tokenizer& tokenizer,

@@ -4,7 +4,10 @@
 // One thread at a time.
 #pragma once
 
+#include <atomic>
+#include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -48,11 +51,28 @@ class AnswerWriter {
   virtual void Fail(const ApiError& error) = 0;
   // After each round of events. False: the client has gone.
   virtual bool Flush() { return true; }
+  // Why the answer must not grow further, if so.
+  virtual std::optional<ApiError> Overflow() const { return std::nullopt; }
+};
+
+// Bounds of answers that are kept until they are whole. When one is sent, it is there up to three
+// times for a moment.
+struct AnswerLimits {
+  std::size_t max_bytes = 64u << 20;         // of one; above, it ends with a 400
+  std::size_t max_total_bytes = 256u << 20;  // of all; above, those that grow end with a 503
+};
+
+// What all such answers hold.
+struct AnswerMemory {
+  explicit AnswerMemory(const AnswerLimits& its_limits) : limits(its_limits) {}
+  const AnswerLimits limits;
+  std::atomic<std::size_t> bytes{0};
 };
 
 // `tokenizer` must outlive the writer.
 std::unique_ptr<AnswerWriter> MakeWholeAnswer(const text::Tokenizer& tokenizer,
-                                              AnswerOptions options, Reply reply);
+                                              AnswerOptions options, Reply reply,
+                                              std::shared_ptr<AnswerMemory> memory);
 // Precondition: best_of == n.
 std::unique_ptr<AnswerWriter> MakeStreamedAnswer(const text::Tokenizer& tokenizer,
                                                  AnswerOptions options, Reply reply);

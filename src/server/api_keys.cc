@@ -17,6 +17,8 @@ constexpr std::string_view kBlanks = " \t\r\n";
 // Where those of requests end, too (RequestLimits).
 constexpr std::int64_t kMaxPriority = 1'000'000;
 constexpr std::int64_t kMaxWeight = 1000;
+// Exact as a double.
+constexpr std::int64_t kMaxTokensPerMinute = std::int64_t{1} << 50;
 
 std::string_view Trimmed(std::string_view text) {
   const std::size_t begin = text.find_first_not_of(kBlanks);
@@ -35,8 +37,8 @@ Status CheckTenantName(std::string_view name, std::string_view where, const ApiK
     return {};
   }
   return MakeError(ErrorCode::kInvalidArgument,
-                   "{}: the tenant's name is wrong; it has 1 to {} of the characters a-z A-Z 0-9 "
-                   ". _ -",
+                   "{}: the tenant's name is missing or wrong; it has 1 to {} of the characters "
+                   "a-z A-Z 0-9 . _ -",
                    where, limits.max_tenant_bytes);
 }
 
@@ -78,15 +80,17 @@ Status ApiKeys::ParseLines(std::string_view text, const ApiKeyLimits& limits) {
     }
     const std::string where = fmt::format("line {}", number);
     const std::size_t colon = line.find(':');
-    if (colon == std::string_view::npos) {
-      const std::size_t owner = TenantNamed("");
-      tenants_[owner].is_admin = true;
-      ASHLAR_TRY(Add(line, owner, where, limits));
-      continue;
+    const bool is_owner = colon == std::string_view::npos;
+    const std::string_view name = is_owner ? std::string_view() : Trimmed(line.substr(0, colon));
+    if (!is_owner) {
+      ASHLAR_TRY(CheckTenantName(name, where, limits));
     }
-    const std::string_view name = Trimmed(line.substr(0, colon));
-    ASHLAR_TRY(CheckTenantName(name, where, limits));
-    ASHLAR_TRY(Add(Trimmed(line.substr(colon + 1)), TenantNamed(name), where, limits));
+    std::shared_ptr<const Tenant>& tenant = tenants_[std::string(name)];
+    if (tenant == nullptr) {
+      tenant =
+          std::make_shared<const Tenant>(Tenant{.name = std::string(name), .is_admin = is_owner});
+    }
+    ASHLAR_TRY(Add(is_owner ? line : Trimmed(line.substr(colon + 1)), tenant, where, limits));
   }
   return {};
 }
@@ -109,54 +113,41 @@ Status ApiKeys::ParseTenants(std::string_view text, const ApiKeyLimits& limits) 
   for (std::size_t i = 0; i < list.size(); ++i) {
     const std::string where = fmt::format("tenants[{}]", i);
     FieldReader fields(list[i], where);
-    std::string name;
     Json keys;
     Tenant tenant;
-    fields.String("name", name);
+    fields.String("name", tenant.name);
     fields.Array("keys", keys);
     fields.Integer("priority", -kMaxPriority, kMaxPriority, tenant.priority);
     fields.Integer("weight", 1, kMaxWeight, tenant.weight);
     fields.Integer("max_requests", 0, std::numeric_limits<std::int32_t>::max(),
                    tenant.max_requests);
-    fields.Integer("tokens_per_minute", 0, std::int64_t{1} << 50, tenant.tokens_per_minute);
+    fields.Integer("tokens_per_minute", 0, kMaxTokensPerMinute, tenant.tokens_per_minute);
     fields.Boolean("admin", tenant.is_admin);
     if (!fields.ok()) {
       return fail(fields.TakeError().message);
     }
     ASHLAR_TRY(CheckFieldNames(list[i], where));
-    ASHLAR_TRY(CheckTenantName(name, where, limits));
-    const std::size_t known = tenants_.size();
-    const std::size_t index = TenantNamed(name);
-    if (index < known) {
+    ASHLAR_TRY(CheckTenantName(tenant.name, where, limits));
+    if (tenants_.contains(tenant.name)) {
       return fail(fmt::format("{} has the name of an earlier one; give all its keys there", where));
     }
-    tenant.name = name;
-    tenants_[index] = tenant;
     if (keys.empty()) {
       return fail(fmt::format("{} has no keys; give an array of strings", where));
     }
+    const auto shared = std::make_shared<const Tenant>(tenant);
+    tenants_.emplace(tenant.name, shared);
     for (const Json& key : keys) {
       if (!key.is_string()) {
         return fail(fmt::format("'{}.keys' must be an array of strings", where));
       }
-      ASHLAR_TRY(Add(key.get_ref<const std::string&>(), index, where, limits));
+      ASHLAR_TRY(Add(key.get_ref<const std::string&>(), shared, where, limits));
     }
   }
   return {};
 }
 
-std::size_t ApiKeys::TenantNamed(std::string_view name) {
-  const auto found = std::find_if(tenants_.begin(), tenants_.end(),
-                                  [&](const Tenant& tenant) { return tenant.name == name; });
-  if (found != tenants_.end()) {
-    return static_cast<std::size_t>(found - tenants_.begin());
-  }
-  tenants_.push_back({.name = std::string(name)});
-  return tenants_.size() - 1;
-}
-
-Status ApiKeys::Add(std::string_view key, std::size_t tenant, std::string_view where,
-                    const ApiKeyLimits& limits) {
+Status ApiKeys::Add(std::string_view key, const std::shared_ptr<const Tenant>& tenant,
+                    std::string_view where, const ApiKeyLimits& limits) {
   const bool is_clean =
       std::all_of(key.begin(), key.end(), [](char c) { return c > ' ' && c <= '~'; });
   if (!is_clean || key.size() < limits.min_key_bytes || key.size() > limits.max_key_bytes) {
@@ -178,15 +169,15 @@ Status ApiKeys::Add(std::string_view key, std::size_t tenant, std::string_view w
   return {};
 }
 
-const Tenant* ApiKeys::Find(std::string_view key) const {
+std::shared_ptr<const Tenant> ApiKeys::Find(std::string_view key) const {
   const Digest digest = DigestOf(key);
-  const Tenant* found = nullptr;
+  const std::shared_ptr<const Tenant>* found = nullptr;
   for (const Key& known : keys_) {  // all of them, whether one was right or not
     if (CRYPTO_memcmp(known.digest.data(), digest.data(), digest.size()) == 0) {
-      found = &tenants_[known.tenant];
+      found = &known.tenant;
     }
   }
-  return found;
+  return found != nullptr ? *found : nullptr;
 }
 
 ApiKeys::Digest ApiKeys::DigestOf(std::string_view key) {

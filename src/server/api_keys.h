@@ -17,6 +17,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -52,27 +55,26 @@ class ApiKeys {
 
   bool empty() const { return keys_.empty(); }
   std::size_t size() const { return keys_.size(); }
-  const std::vector<Tenant>& tenants() const { return tenants_; }
+  std::size_t tenants() const { return tenants_.size(); }
 
-  // Whose key this is; null: nobody's. Precondition: !empty().
-  const Tenant* Find(std::string_view key) const;
+  // Whose key this is; null: nobody's.
+  std::shared_ptr<const Tenant> Find(std::string_view key) const;
 
  private:
   using Digest = std::array<unsigned char, 32>;
   struct Key {
     Digest digest;
-    std::size_t tenant;  // of tenants_
+    std::shared_ptr<const Tenant> tenant;
   };
 
   static Digest DigestOf(std::string_view key);
   Status ParseLines(std::string_view text, const ApiKeyLimits& limits);
   Status ParseTenants(std::string_view text, const ApiKeyLimits& limits);
   // `where` names the place in messages.
-  Status Add(std::string_view key, std::size_t tenant, std::string_view where,
-             const ApiKeyLimits& limits);
-  std::size_t TenantNamed(std::string_view name);
+  Status Add(std::string_view key, const std::shared_ptr<const Tenant>& tenant,
+             std::string_view where, const ApiKeyLimits& limits);
 
-  std::vector<Tenant> tenants_;
+  std::map<std::string, std::shared_ptr<const Tenant>, std::less<>> tenants_;  // by name
   std::vector<Key> keys_;
 };
 

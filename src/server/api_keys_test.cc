@@ -32,7 +32,7 @@ TEST(ApiKeys, LinesAreKeysOfTheOwnerOrOfTenants) {
   const ApiKeys keys = Keys(
       "# ours\nkey-one-0123456789\r\n\n  acme: key-two-0123456789  \nacme:key-three-0123456789");
   EXPECT_EQ(keys.size(), 3u);
-  EXPECT_EQ(keys.tenants().size(), 2u);
+  EXPECT_EQ(keys.tenants(), 2u);
   ASSERT_NE(keys.Find(kOne), nullptr);
   EXPECT_EQ(keys.Find(kOne)->name, "");
   EXPECT_TRUE(keys.Find(kOne)->is_admin);
@@ -55,7 +55,7 @@ TEST(ApiKeys, JsonGivesTenantsTheirQuotas) {
       Keys(R"({"tenants": [{"name": "acme", "keys": ["key-one-0123456789", "key-two-0123456789"],)"
            R"("priority": -5, "weight": 3, "max_requests": 8, "tokens_per_minute": 1000},)"
            R"({"name": "ops", "keys": ["key-three-0123456789"], "admin": true}]})");
-  const Tenant* const acme = keys.Find(kTwo);
+  const auto acme = keys.Find(kTwo);
   ASSERT_NE(acme, nullptr);
   EXPECT_EQ(acme->name, "acme");
   EXPECT_EQ(acme->priority, -5);

@@ -83,7 +83,8 @@ Generation::Generation(Environment environment, GenerationPlan plan, Reply reply
   const GenerationOptions& options = plan_.options;
   writer_ = options.stream
                 ? MakeStreamedAnswer(*environment_.tokenizer, AnswerOptionsOf(plan_), *reply_)
-                : MakeWholeAnswer(*environment_.tokenizer, AnswerOptionsOf(plan_), *reply_);
+                : MakeWholeAnswer(*environment_.tokenizer, AnswerOptionsOf(plan_), *reply_,
+                                  environment_.answer_memory);
   const ChoiceOptions choice{.stop = options.stop,
                              .include_stop_str_in_output = options.include_stop_str_in_output,
                              .skip_special_tokens = options.skip_special_tokens,
@@ -140,7 +141,7 @@ void Generation::Start() {
       environment_.service->SubmitAll(std::move(submissions));
   if (!submitted.ok()) {
     reply_->record().generation->ending = Ending::kError;
-    FailAnswer(ApiErrorFrom(submitted.error()));
+    FailAnswer(RefusalOf(submitted.error()));
     return;
   }
   {
@@ -154,6 +155,16 @@ void Generation::Start() {
     writer_->Begin();
   }
   environment_.workers->Post([self = shared_from_this()] { self->Round(); });
+}
+
+// The engine's error, and when the queue should have moved.
+ApiError Generation::RefusalOf(const Error& error) const {
+  ApiError refusal = ApiErrorFrom(error);
+  if (error.code == ErrorCode::kResourceExhausted) {
+    const engine::ServiceStats stats = environment_.service->stats();
+    refusal.retry_after_s = reply_->record().ticket.RetryAfterS(stats.waiting, stats.running);
+  }
+  return refusal;
 }
 
 void Generation::Cancel() {
@@ -240,6 +251,7 @@ void Generation::Write(Event& event) {
   EmitEcho(index, {});
   if (const auto* token = std::get_if<TokenEvent>(&event.what)) {
     HandleToken(index, *token);
+    (void)FailedByOverflow();
   } else {
     HandleFinish(index, std::get<FinishEvent>(event.what));
   }
@@ -289,7 +301,7 @@ void Generation::HandleFinish(std::size_t index, const FinishEvent& event) {
   if (index % plan_.options.best_of == 0) {
     usage_.cached_tokens += event.usage.cached_tokens;
   }
-  if (--unfinished_ == 0) {
+  if (--unfinished_ == 0 && !FailedByOverflow()) {
     is_over_ = true;
     writer_->Complete(usage_);
   }
@@ -309,6 +321,9 @@ void Generation::Record(std::size_t index, const FinishEvent& event) {
   if (reply_->observer() != nullptr) {
     reply_->observer()->OnSequenceEnd(reply_->record(), end);
   }
+  Admission::Ticket& ticket = reply_->record().ticket;
+  ticket.Charge(event.usage.prompt_tokens + event.usage.completion_tokens);
+  ticket.AddServed(event.usage.prefill_ns + event.usage.decode_ns);
   GenerationRecord& record = *reply_->record().generation;
   record.prompt_tokens += event.usage.prompt_tokens;
   record.cached_tokens += event.usage.cached_tokens;
@@ -358,6 +373,14 @@ void Generation::EmitEcho(std::size_t index, std::vector<engine::TokenLogprobs> 
   if (!piece.empty()) {
     writer_->AddPiece(index, std::move(piece));
   }
+}
+
+bool Generation::FailedByOverflow() {
+  const std::optional<ApiError> overflow = writer_->Overflow();
+  if (overflow.has_value()) {
+    FailAnswer(*overflow);
+  }
+  return overflow.has_value();
 }
 
 void Generation::FailAnswer(const ApiError& error) {

@@ -54,6 +54,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
     engine::Service* service;
     const text::Tokenizer* tokenizer;
     std::shared_ptr<WorkerPool> workers;
+    std::shared_ptr<AnswerMemory> answer_memory;
   };
 
   Generation(Environment environment, GenerationPlan plan, Reply reply);
@@ -104,6 +105,9 @@ class Generation : public std::enable_shared_from_this<Generation> {
   void Emit(std::size_t index, TextPiece piece);
   void EmitEcho(std::size_t index, std::vector<engine::TokenLogprobs> logprobs);
   void FailAnswer(const ApiError& error);
+  // Whether the answer grew too large, and so has failed.
+  bool FailedByOverflow();
+  ApiError RefusalOf(const Error& error) const;
   void CancelSequences();
 
   const Environment environment_;

@@ -1,6 +1,7 @@
 #include "server/openai_server.h"
 
 #include <fmt/format.h>
+#include <openssl/sha.h>
 
 #include <algorithm>
 #include <chrono>
@@ -24,6 +25,22 @@ std::int64_t SecondsSince1970() {
       .count();
 }
 
+const Clock& SystemClock() {
+  static const SteadyClock kClock;
+  return kClock;
+}
+
+// A salt that no other tenant can have.
+std::string SaltOf(const std::string& tenant, const std::string& salt) {
+  std::string secret = tenant;
+  secret += '\0';  // in no tenant's name
+  secret += salt;
+  std::string digest(SHA256_DIGEST_LENGTH, '\0');
+  SHA256(reinterpret_cast<const unsigned char*>(secret.data()), secret.size(),
+         reinterpret_cast<unsigned char*>(digest.data()));
+  return digest;
+}
+
 net::HttpResponse JsonResponse(const Json& json) {
   net::HttpResponse response;
   response.body = DumpJson(json);
@@ -43,6 +60,9 @@ OpenAiServer::OpenAiServer(engine::Service& service, const text::Tokenizer& toke
       created_(SecondsSince1970()),
       system_fingerprint_(fmt::format("ashlar-{}-{}", options_.version, service.info().kv_codec)),
       random_((static_cast<std::uint64_t>(std::random_device()()) << 32) ^ std::random_device()()),
+      admission_(std::make_shared<Admission>(
+          options_.clock != nullptr ? *options_.clock : SystemClock(), options_.max_requests)),
+      answer_memory_(std::make_shared<AnswerMemory>(options_.answers)),
       intake_(options_.intake_threads),
       output_(std::make_shared<WorkerPool>(options_.output_threads)) {
   ASHLAR_CHECK(!options_.model_names.empty(), "a server needs a model name");
@@ -80,7 +100,7 @@ void OpenAiServer::AddRoutes(Router& router) {
   post("/tokenize", &OpenAiServer::Tokenize);
   post("/detokenize", &OpenAiServer::Detokenize);
   get("/v1/models", Access::kTenant, [this] { return Models(); });
-  get("/health", Access::kAnybody, [] { return JsonResponse(Json{{"status", "ok"}}); });
+  get("/health", Access::kAnybody, [this] { return Health(); });
   get("/version", Access::kAnybody,
       [this] { return JsonResponse(Json{{"version", options_.version}}); });
   Route model{.method = "GET", .path = "/v1/models/{id}", .access = Access::kTenant};
@@ -90,7 +110,15 @@ void OpenAiServer::AddRoutes(Router& router) {
   router.Add(std::move(model));
 }
 
+void OpenAiServer::BeginDrain(std::int64_t retry_after_s) { admission_->BeginDrain(retry_after_s); }
+
 void OpenAiServer::TakeIn(net::HttpRequest request, BodyHandler handler, const Reply& reply) {
+  auto ticket = admission_->Enter(*reply.record().caller);
+  if (!ticket.ok()) {
+    reply.Send(ErrorResponse(ticket.error()));
+    return;
+  }
+  reply.record().ticket = std::move(ticket).value();
   intake_.Post([this, request = std::move(request), handler, reply] {
     HandleBody(request, handler, reply);
   });
@@ -112,6 +140,16 @@ void OpenAiServer::HandleBody(const net::HttpRequest& request, BodyHandler handl
 }
 
 // --- Plain routes ---
+
+// 503 tells a balancer to send nobody here.
+net::HttpResponse OpenAiServer::Health() const {
+  if (!admission_->is_draining()) {
+    return JsonResponse(Json{{"status", "ok"}});
+  }
+  net::HttpResponse response = JsonResponse(Json{{"status", "draining"}});
+  response.status = 503;
+  return response;
+}
 
 Json OpenAiServer::ModelJson(const std::string& name) const {
   return Json{{"id", name},
@@ -161,6 +199,12 @@ std::optional<ApiError> OpenAiServer::CheckLength(std::size_t prompt_tokens,
     return ApiError{.message = fmt::format("'{}' has no tokens; at least one is needed", param),
                     .param = std::string(param)};
   }
+  if (options_.max_prompt_tokens > 0 && prompt_tokens > options_.max_prompt_tokens) {
+    return ApiError{.message = fmt::format("'{}' has {} tokens; this server takes {} at the most",
+                                           param, prompt_tokens, options_.max_prompt_tokens),
+                    .param = std::string(param),
+                    .code = "context_length_exceeded"};
+  }
   // Without max_tokens at least one token must fit.
   const std::uint64_t wanted = max_tokens.value_or(1);
   if (prompt_tokens <= max_context && wanted <= max_context - prompt_tokens) {
@@ -205,6 +249,11 @@ void OpenAiServer::StartGeneration(Plan plan, const Reply& reply) {
                        .param = std::string(plan.param)}));
     return;
   }
+  if (options_.isolates_tenants) {
+    const Tenant& caller = *reply.record().caller;
+    plan.options.cache_salt =
+        SaltOf(caller.name.empty() ? plan.options.user : caller.name, plan.options.cache_salt);
+  }
   const std::uint64_t number = requests_++;
   const std::uint64_t random_seed = RandomBits(random_, 1, number);
   GenerationPlan generation{
@@ -221,9 +270,11 @@ void OpenAiServer::StartGeneration(Plan plan, const Reply& reply) {
       .echo = plan.echo,
       .prompts = std::move(plan.prompts)};
   generation.seed = generation.options.seed.value_or(options_.seed.value_or(random_seed));
-  std::make_shared<Generation>(
-      Generation::Environment{.service = &service_, .tokenizer = &tokenizer_, .workers = output_},
-      std::move(generation), reply)
+  std::make_shared<Generation>(Generation::Environment{.service = &service_,
+                                                       .tokenizer = &tokenizer_,
+                                                       .workers = output_,
+                                                       .answer_memory = answer_memory_},
+                               std::move(generation), reply)
       ->Start();
 }
 

@@ -18,9 +18,12 @@
 #include <string_view>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/result.h"
 #include "engine/service.h"
 #include "net/http_server.h"
+#include "server/admission.h"
+#include "server/answer_writer.h"
 #include "server/api_error.h"
 #include "server/json.h"
 #include "server/prompt_encoder.h"
@@ -39,7 +42,13 @@ struct OpenAiServerOptions {
   std::optional<std::uint64_t> seed;  // of requests without one; else random
   std::size_t intake_threads = 2;     // a long text to tokenise does not hold up short ones
   std::size_t output_threads = 1;
+  std::size_t max_requests = 4096;                        // inside at once, see Admission
+  std::uint64_t max_prompt_tokens = 0;                    // of one prompt; 0: the context's
   std::size_t max_prompt_tokens_per_request = 16u << 20;  // summed over all sequences
+  AnswerLimits answers = {};
+  // Prefixes are shared by requests of one tenant only, whatever salt they give.
+  bool isolates_tenants = false;
+  const Clock* clock = nullptr;  // must outlive every request; null: the system's
   JsonLimits json = {};
 };
 
@@ -56,6 +65,11 @@ class OpenAiServer {
   // The router must not call them once this is gone.
   void AddRoutes(Router& router);
 
+  // From now on no request with a body is taken, and /health says so.
+  void BeginDrain(std::int64_t retry_after_s);
+  // With a body, and not over.
+  std::size_t requests() const { return admission_->requests(); }
+
   // For net::HttpServerOptions::format_error.
   static net::HttpResponse FormatError(int status, std::string_view message);
 
@@ -66,6 +80,7 @@ class OpenAiServer {
   void TakeIn(net::HttpRequest request, BodyHandler handler, const Reply& reply);
   void HandleBody(const net::HttpRequest& request, BodyHandler handler, const Reply& reply);
 
+  net::HttpResponse Health() const;
   net::HttpResponse Models() const;
   net::HttpResponse Model(const std::string& name) const;
 
@@ -92,6 +107,8 @@ class OpenAiServer {
   const std::string system_fingerprint_;
   const std::uint64_t random_;  // where ids and seeds come from
   std::atomic<std::uint64_t> requests_{0};
+  const std::shared_ptr<Admission> admission_;
+  const std::shared_ptr<AnswerMemory> answer_memory_;
   WorkerPool intake_;
   const std::shared_ptr<WorkerPool> output_;  // shared with generations that outlive this
 };

@@ -45,6 +45,7 @@ void Reply::NoteHead(net::HttpResponse& head) const {
 
 void Reply::Send(net::HttpResponse response) const {
   NoteHead(response);
+  record().ticket.Release();
   responder_.Send(std::move(response));
 }
 
@@ -55,6 +56,12 @@ void Reply::StartEvents() const {
   head.headers = {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}};
   NoteHead(head);
   responder_.StartStream(head, kHeartbeat);
+}
+
+void Reply::EndWith(std::string_view bytes) const {
+  record().ticket.Release();
+  responder_.Write(bytes);
+  responder_.End();
 }
 
 void Reply::OnClientGone(std::function<void()> on_gone) const {

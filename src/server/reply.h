@@ -1,5 +1,6 @@
 // The way back to one client, with what is known of its request: a net::Responder that puts the
-// request's id into the answer's head and remembers its status.
+// request's id into the answer's head and remembers its status. Before the client can see that its
+// answer is complete, its request's ticket is given back: the next one finds the place free.
 //
 // Copyable handle. When the last copy goes, the request is over and its observer hears of it: who
 // holds a copy decides when that is, and on which thread. The engine's must not be the one.
@@ -27,7 +28,8 @@ class Reply {
   // Begins a stream of server-sent events, with a heartbeat.
   void StartEvents() const;
   bool Write(std::string_view bytes) const { return responder_.Write(bytes); }
-  void End() const { responder_.End(); }
+  // The last bytes of the stream.
+  void EndWith(std::string_view bytes) const;
   void OnClientGone(std::function<void()> on_gone) const;
 
   RequestRecord& record() const;

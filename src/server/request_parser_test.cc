@@ -158,6 +158,31 @@ TEST(ParseCompletionRequest, NamesTheFieldThatIsWrong) {
       {"stream_options.include_usage", R"("stream":true,"stream_options":{"include_usage":1})"},
       {"echo", R"("echo":1)"},
       {"model", R"("model":5)"},
+      {"suffix", R"("suffix":"and then")"},
+      {"response_format", R"("response_format":{"type":"json_schema"})"},
+      {"guided_regex", R"("guided_regex":"a+")"},
+      {"audio", R"("audio":{"voice":"x"})"},
+      {"truncate_prompt_tokens", R"("truncate_prompt_tokens":5)"},
+  };
+  for (const Case& c : cases) {
+    EXPECT_EQ(WrongIn(WithPrompt(c.fields), false), c.param) << c.fields;
+  }
+  for (const std::string_view prompt : {"null", "{}", "5", "[]", "true"}) {
+    EXPECT_EQ(WrongIn(R"({"prompt":)" + std::string(prompt) + "}", false), "prompt") << prompt;
+  }
+  EXPECT_EQ(WrongIn(R"({"prompt":[1,-1]})", false), "prompt[1]");
+  EXPECT_EQ(WrongIn(R"({"prompt":[1,"a"]})", false), "prompt[1]");
+  EXPECT_EQ(WrongIn(R"({"prompt":["a",1]})", false), "prompt[1]");
+  EXPECT_EQ(WrongIn(R"({"prompt":[[1],[]]})", false), "prompt[1]");
+  EXPECT_EQ(WrongIn(R"({"prompt":[[1],[100]]})", false), "prompt[1]");
+}
+
+TEST(ParseCompletionRequest, NamesTheFieldOfServiceOrSearchThatIsWrong) {
+  struct Case {
+    std::string_view param;
+    std::string_view fields;
+  };
+  const std::vector<Case> cases = {
       {"user", R"("user":5)"},
       {"cache_salt", R"("cache_salt":5)"},
       {"priority", R"("priority":"high")"},
@@ -177,25 +202,12 @@ TEST(ParseCompletionRequest, NamesTheFieldThatIsWrong) {
       {"beam_width", R"("use_beam_search":true,"beam_width":129)"},
       {"length_penalty", R"("use_beam_search":true,"length_penalty":11)"},
       {"stream", R"("use_beam_search":true,"stream":true)"},
-      {"suffix", R"("suffix":"and then")"},
-      {"response_format", R"("response_format":{"type":"json_schema"})"},
-      {"guided_regex", R"("guided_regex":"a+")"},
       {"min_tokens", R"("min_tokens":1)"},
       {"use_beam_search", R"("use_beam_search":true)"},
-      {"audio", R"("audio":{"voice":"x"})"},
-      {"truncate_prompt_tokens", R"("truncate_prompt_tokens":5)"},
   };
   for (const Case& c : cases) {
     EXPECT_EQ(WrongIn(WithPrompt(c.fields), false), c.param) << c.fields;
   }
-  for (const std::string_view prompt : {"null", "{}", "5", "[]", "true"}) {
-    EXPECT_EQ(WrongIn(R"({"prompt":)" + std::string(prompt) + "}", false), "prompt") << prompt;
-  }
-  EXPECT_EQ(WrongIn(R"({"prompt":[1,-1]})", false), "prompt[1]");
-  EXPECT_EQ(WrongIn(R"({"prompt":[1,"a"]})", false), "prompt[1]");
-  EXPECT_EQ(WrongIn(R"({"prompt":["a",1]})", false), "prompt[1]");
-  EXPECT_EQ(WrongIn(R"({"prompt":[[1],[]]})", false), "prompt[1]");
-  EXPECT_EQ(WrongIn(R"({"prompt":[[1],[100]]})", false), "prompt[1]");
 }
 
 TEST(ParseCompletionRequest, TheBodyMustBeAnObject) {

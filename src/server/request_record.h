@@ -4,11 +4,14 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "engine/service.h"
+#include "server/admission.h"
+#include "server/api_keys.h"
 
 namespace ashlar::server {
 
@@ -41,8 +44,10 @@ struct RequestRecord {
   std::string id;          // X-Request-Id
   std::string_view route;  // as routes are named: "/v1/models/{id}"; "other" when there is none
   std::string method;
-  std::string tenant;       // whose key it was; empty without keys
-  bool is_routine = false;  // asked again and again: logged at debug level
+  std::string tenant;                    // whose key it was; empty without keys
+  std::shared_ptr<const Tenant> caller;  // the same with what may be asked; never null
+  Admission::Ticket ticket;              // of requests that wait and are counted
+  bool is_routine = false;               // asked again and again: logged at debug level
   std::int64_t started_ns = 0;
   int status = 0;  // 0: none was sent
   std::optional<GenerationRecord> generation = {};

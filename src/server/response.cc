@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <numeric>
 #include <utility>
 
 namespace ashlar::server {
@@ -43,6 +44,11 @@ Json IdentityJson(const AnswerIdentity& identity, bool is_chunk) {
 // Strings from us are UTF-8: this cannot fail, and costs less than a document.
 std::string JsonString(std::string_view text) { return DumpJson(Json(text)); }
 
+void AppendElement(std::string_view element, std::string& elements) {
+  elements += elements.empty() ? "" : ",";
+  elements += element;
+}
+
 }  // namespace
 
 Json UsageJson(const UsageTotals& usage) {
@@ -52,61 +58,76 @@ Json UsageJson(const UsageTotals& usage) {
               {"prompt_tokens_details", {{"cached_tokens", usage.cached_tokens}}}};
 }
 
-Json ChatLogprobsJson(const text::Tokenizer& tokenizer, const std::vector<TokenEntry>& tokens,
-                      bool with_token_ids) {
-  const TokenNaming naming = with_token_ids ? TokenNaming::kTokenId : TokenNaming::kText;
-  const auto one = [&](TokenId token, float logprob) {
-    return Json{{"token", NameOfToken(tokenizer, token, naming)},
-                {"logprob", LogprobJson(logprob)},
-                {"bytes", BytesJson(tokenizer.TokenBytes(token, true))}};
-  };
-  Json content = Json::array();
-  for (const TokenEntry& entry : tokens) {
-    Json json = one(entry.logprobs.token, entry.logprobs.logprob);
-    Json top = Json::array();
+TokenNaming NamingOf(ApiKind kind, bool with_token_ids) {
+  if (with_token_ids) {
+    return TokenNaming::kTokenId;
+  }
+  return kind == ApiKind::kChat ? TokenNaming::kText : TokenNaming::kBytes;
+}
+
+LogprobsText::LogprobsText(ApiKind kind, const text::Tokenizer& tokenizer, TokenNaming naming)
+    : kind_(kind), tokenizer_(tokenizer), naming_(naming) {}
+
+void LogprobsText::Append(const TokenEntry& entry) {
+  if (kind_ == ApiKind::kChat) {
+    AppendChat(entry);
+  } else {
+    AppendCompletion(entry);
+  }
+}
+
+std::size_t LogprobsText::bytes() const {
+  return std::accumulate(
+      elements_.begin(), elements_.end(), std::size_t{0},
+      [](std::size_t sum, const std::string& part) { return sum + part.size(); });
+}
+
+std::string LogprobsText::Take() {
+  const std::array<std::string, 4> parts = std::exchange(elements_, {});
+  if (kind_ == ApiKind::kChat) {
+    return "{\"content\":[" + parts[0] + "]}";
+  }
+  return "{\"tokens\":[" + parts[0] + "],\"token_logprobs\":[" + parts[1] + "],\"top_logprobs\":[" +
+         parts[2] + "],\"text_offset\":[" + parts[3] + "]}";
+}
+
+Json LogprobsText::ChatToken(TokenId token, float logprob) const {
+  return Json{{"token", NameOfToken(tokenizer_, token, naming_)},
+              {"logprob", LogprobJson(logprob)},
+              {"bytes", BytesJson(tokenizer_.TokenBytes(token, true))}};
+}
+
+void LogprobsText::AppendChat(const TokenEntry& entry) {
+  Json json = ChatToken(entry.logprobs.token, entry.logprobs.logprob);
+  Json top = Json::array();
+  for (const auto& [token, logprob] : entry.logprobs.top) {
+    top.push_back(ChatToken(token, logprob));
+  }
+  json["top_logprobs"] = std::move(top);
+  AppendElement(DumpJson(json), elements_[0]);
+}
+
+void LogprobsText::AppendCompletion(const TokenEntry& entry) {
+  const std::string name = NameOfToken(tokenizer_, entry.logprobs.token, naming_);
+  Json top;
+  if (entry.has_logprob) {
+    // The token itself is always there, likely or not. Two tokens of one name: the likelier stays.
+    top = Json::object();
     for (const auto& [token, logprob] : entry.logprobs.top) {
-      top.push_back(one(token, logprob));
+      top.emplace(NameOfToken(tokenizer_, token, naming_), LogprobJson(logprob));
     }
-    json["top_logprobs"] = std::move(top);
-    content.push_back(std::move(json));
+    top.emplace(name, LogprobJson(entry.logprobs.logprob));
   }
-  return Json{{"content", std::move(content)}};
+  AppendElement(JsonString(name), elements_[0]);
+  AppendElement(DumpJson(entry.has_logprob ? LogprobJson(entry.logprobs.logprob) : Json()),
+                elements_[1]);
+  AppendElement(DumpJson(top), elements_[2]);
+  AppendElement(std::to_string(entry.text_offset), elements_[3]);
 }
 
-Json CompletionLogprobsJson(const text::Tokenizer& tokenizer, const std::vector<TokenEntry>& tokens,
-                            bool with_token_ids) {
-  const TokenNaming naming = with_token_ids ? TokenNaming::kTokenId : TokenNaming::kBytes;
-  Json names = Json::array();
-  Json logprobs = Json::array();
-  Json tops = Json::array();
-  Json offsets = Json::array();
-  for (const TokenEntry& entry : tokens) {
-    std::string name = NameOfToken(tokenizer, entry.logprobs.token, naming);
-    Json top;
-    if (entry.has_logprob) {
-      // The token itself is always there, likely or not. Two tokens of one name: the likelier
-      // stays.
-      top = Json::object();
-      for (const auto& [token, logprob] : entry.logprobs.top) {
-        top.emplace(NameOfToken(tokenizer, token, naming), LogprobJson(logprob));
-      }
-      top.emplace(name, LogprobJson(entry.logprobs.logprob));
-    }
-    logprobs.push_back(entry.has_logprob ? LogprobJson(entry.logprobs.logprob) : Json());
-    names.push_back(std::move(name));
-    tops.push_back(std::move(top));
-    offsets.push_back(entry.text_offset);
-  }
-  return Json{{"tokens", std::move(names)},
-              {"token_logprobs", std::move(logprobs)},
-              {"top_logprobs", std::move(tops)},
-              {"text_offset", std::move(offsets)}};
-}
-
-Json LogprobsJson(ApiKind kind, const text::Tokenizer& tokenizer,
-                  const std::vector<TokenEntry>& tokens, bool with_token_ids) {
-  return kind == ApiKind::kChat ? ChatLogprobsJson(tokenizer, tokens, with_token_ids)
-                                : CompletionLogprobsJson(tokenizer, tokens, with_token_ids);
+void AppendEscaped(std::string_view text, std::string& out) {
+  const std::string quoted = JsonString(text);
+  out.append(quoted, 1, quoted.size() - 2);
 }
 
 Json StopReasonJson(const StopReason& reason) {
@@ -119,25 +140,26 @@ Json StopReasonJson(const StopReason& reason) {
   return nullptr;
 }
 
-Json ChoiceJson(ApiKind kind, ChoiceFields fields) {
-  Json json{{"index", fields.index}};
-  if (kind == ApiKind::kChat) {
-    json["message"] =
-        Json{{"role", "assistant"}, {"content", std::move(fields.text)}, {"refusal", nullptr}};
-  } else {
-    json["text"] = std::move(fields.text);
-  }
-  json["logprobs"] = std::move(fields.logprobs);
-  json["finish_reason"] = fields.finish_reason;
-  json["stop_reason"] = StopReasonJson(fields.stop_reason);
-  return json;
+void AppendChoice(ApiKind kind, const ChoiceFields& fields, std::string& out) {
+  fmt::format_to(std::back_inserter(out), "{{\"index\":{},", fields.index);
+  out +=
+      kind == ApiKind::kChat ? "\"message\":{\"role\":\"assistant\",\"content\":\"" : "\"text\":\"";
+  out += fields.escaped_text;
+  out += kind == ApiKind::kChat ? "\",\"refusal\":null}" : "\"";
+  out += ",\"logprobs\":";
+  out += fields.logprobs.empty() ? "null" : fields.logprobs;
+  fmt::format_to(std::back_inserter(out), ",\"finish_reason\":\"{}\",\"stop_reason\":{}}}",
+                 fields.finish_reason, DumpJson(StopReasonJson(fields.stop_reason)));
 }
 
-Json AnswerJson(const AnswerIdentity& identity, Json choices, const UsageTotals& usage) {
-  Json json = IdentityJson(identity, false);
-  json["choices"] = std::move(choices);
-  json["usage"] = UsageJson(usage);
-  return json;
+std::string AnswerHead(const AnswerIdentity& identity) {
+  std::string head = DumpJson(IdentityJson(identity, false));
+  head.pop_back();  // the closing brace
+  return head + ",\"choices\":[";
+}
+
+std::string AnswerTail(const UsageTotals& usage) {
+  return "],\"usage\":" + DumpJson(UsageJson(usage)) + "}";
 }
 
 ChunkWriter::ChunkWriter(const AnswerIdentity& identity, bool with_usage)
@@ -160,15 +182,14 @@ void ChunkWriter::AppendRole(std::size_t index, std::string& out) const {
                out);
 }
 
-void ChunkWriter::AppendText(std::size_t index, std::string_view text, const Json& logprobs,
+void ChunkWriter::AppendText(std::size_t index, std::string_view text, std::string_view logprobs,
                              std::string& out) const {
   const std::string content = JsonString(text);
-  const std::string logprobs_text = logprobs.is_null() ? "null" : DumpJson(logprobs);
   const std::string body = kind_ == ApiKind::kChat
                                ? fmt::format("\"delta\":{{\"content\":{}}}", content)
                                : fmt::format("\"text\":{}", content);
   AppendChoice(fmt::format("{{\"index\":{},{},\"logprobs\":{},\"finish_reason\":null}}", index,
-                           body, logprobs_text),
+                           body, logprobs.empty() ? "null" : logprobs),
                out);
 }
 

@@ -1,7 +1,9 @@
-// The JSON of answers, in OpenAI's shapes. Pure functions of what has been generated; no threads,
-// no I/O.
+// The JSON of answers, in OpenAI's shapes, as text. Pure functions of what has been generated; no
+// threads, no I/O.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -35,31 +37,55 @@ struct UsageTotals {
 
 Json UsageJson(const UsageTotals& usage);
 
-// {"content": [{"token", "logprob", "bytes", "top_logprobs"}]}
-Json ChatLogprobsJson(const text::Tokenizer& tokenizer, const std::vector<TokenEntry>& tokens,
-                      bool with_token_ids);
+// The logprobs of a choice as JSON text, grown token by token: as a document they would take
+// twenty times the memory.
+//
+//   chat         {"content": [{"token", "logprob", "bytes", "top_logprobs"}]}
+//   completion   parallel arrays "tokens", "token_logprobs", "top_logprobs", "text_offset"
+class LogprobsText {
+ public:
+  // `tokenizer` must outlive it.
+  LogprobsText(ApiKind kind, const text::Tokenizer& tokenizer, TokenNaming naming);
 
-// The legacy shape: parallel arrays "tokens", "token_logprobs", "top_logprobs", "text_offset".
-Json CompletionLogprobsJson(const text::Tokenizer& tokenizer, const std::vector<TokenEntry>& tokens,
-                            bool with_token_ids);
+  void Append(const TokenEntry& entry);
+  std::size_t bytes() const;
+  // The whole of it, which leaves nothing behind.
+  std::string Take();
 
-// Either of them.
-Json LogprobsJson(ApiKind kind, const text::Tokenizer& tokenizer,
-                  const std::vector<TokenEntry>& tokens, bool with_token_ids);
+ private:
+  Json ChatToken(TokenId token, float logprob) const;
+  void AppendChat(const TokenEntry& entry);
+  void AppendCompletion(const TokenEntry& entry);
+
+  const ApiKind kind_;
+  const text::Tokenizer& tokenizer_;
+  const TokenNaming naming_;
+  // The elements of "content", or of the four arrays, in order.
+  std::array<std::string, 4> elements_;
+};
+
+// How tokens are named in answers of this kind.
+TokenNaming NamingOf(ApiKind kind, bool with_token_ids);
 
 // null, "the stop string", or a token id: as vLLM reports beside finish_reason.
 Json StopReasonJson(const StopReason& reason);
 
+// Appends text as it stands between the quotes of a JSON string.
+void AppendEscaped(std::string_view text, std::string& out);
+
 // One whole choice: {"index", "text" or "message", "logprobs", "finish_reason", "stop_reason"}.
 struct ChoiceFields {
   std::size_t index = 0;
-  std::string text;
-  Json logprobs;  // null when not asked for
+  std::string_view escaped_text;  // see AppendEscaped
+  std::string_view logprobs;      // JSON; empty: null
   std::string_view finish_reason;
   StopReason stop_reason;
 };
-Json ChoiceJson(ApiKind kind, ChoiceFields fields);
-Json AnswerJson(const AnswerIdentity& identity, Json choices, const UsageTotals& usage);
+void AppendChoice(ApiKind kind, const ChoiceFields& fields, std::string& out);
+
+// A whole answer but its choices, which are written between the two, separated by commas.
+std::string AnswerHead(const AnswerIdentity& identity);
+std::string AnswerTail(const UsageTotals& usage);
 
 // Writes the chunks of a streamed answer as server-sent events. What all chunks share is printed
 // once.
@@ -70,7 +96,8 @@ class ChunkWriter {
   ChunkWriter(const AnswerIdentity& identity, bool with_usage);
 
   void AppendRole(std::size_t index, std::string& out) const;  // chat only: the first of a choice
-  void AppendText(std::size_t index, std::string_view text, const Json& logprobs,
+  // `logprobs`: JSON; empty: null.
+  void AppendText(std::size_t index, std::string_view text, std::string_view logprobs,
                   std::string& out) const;
   void AppendFinish(std::size_t index, std::string_view finish_reason,
                     const StopReason& stop_reason, std::string& out) const;

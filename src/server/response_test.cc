@@ -31,13 +31,26 @@ TokenEntry Entry(TokenId token, float logprob, std::vector<std::pair<TokenId, fl
           .text_offset = offset};
 }
 
+std::string Whole(const AnswerIdentity& identity, const ChoiceFields& choice) {
+  std::string answer = AnswerHead(identity);
+  AppendChoice(identity.kind, choice, answer);
+  return answer + AnswerTail(kUsage);
+}
+
+std::string Logprobs(ApiKind kind, const std::vector<TokenEntry>& entries) {
+  const ByteTokenizer tokenizer;
+  LogprobsText text(kind, tokenizer, NamingOf(kind, false));
+  for (const TokenEntry& entry : entries) {
+    text.Append(entry);
+  }
+  return text.Take();
+}
+
 TEST(Response, AWholeChatAnswer) {
-  const Json choice = ChoiceJson(ApiKind::kChat, {.index = 0,
-                                                  .text = "Hi",
-                                                  .logprobs = {},
-                                                  .finish_reason = "stop",
-                                                  .stop_reason = std::string("\n")});
-  EXPECT_EQ(DumpJson(AnswerJson(kChat, Json::array({choice}), kUsage)),
+  EXPECT_EQ(Whole(kChat, {.index = 0,
+                          .escaped_text = "Hi",
+                          .finish_reason = "stop",
+                          .stop_reason = std::string("\n")}),
             R"({"id":"chatcmpl-1","object":"chat.completion","created":1700000000,"model":"m",)"
             R"("system_fingerprint":"fp","choices":[{"index":0,"message":{"role":"assistant",)"
             R"("content":"Hi","refusal":null},"logprobs":null,"finish_reason":"stop",)"
@@ -46,13 +59,14 @@ TEST(Response, AWholeChatAnswer) {
 }
 
 TEST(Response, AWholeCompletion) {
-  const Json choice = ChoiceJson(
-      ApiKind::kCompletion,
-      {.index = 1, .text = "Hi", .logprobs = {}, .finish_reason = "length", .stop_reason = {}});
   EXPECT_EQ(
-      DumpJson(AnswerJson(kCompletion, Json::array({choice}), kUsage)),
+      Whole(kCompletion, {.index = 1,
+                          .escaped_text = "Hi",
+                          .logprobs = R"({"k":1})",
+                          .finish_reason = "length",
+                          .stop_reason = {}}),
       R"({"id":"cmpl-1","object":"text_completion","created":1700000000,"model":"m",)"
-      R"("system_fingerprint":"fp","choices":[{"index":1,"text":"Hi","logprobs":null,)"
+      R"("system_fingerprint":"fp","choices":[{"index":1,"text":"Hi","logprobs":{"k":1},)"
       R"("finish_reason":"length","stop_reason":null}],"usage":{"prompt_tokens":5,)"
       R"("completion_tokens":2,"total_tokens":7,"prompt_tokens_details":{"cached_tokens":3}}})");
 }
@@ -61,7 +75,7 @@ TEST(Response, TheChunksOfAChat) {
   const ChunkWriter chunks(kChat, true);
   std::string out;
   chunks.AppendRole(0, out);
-  chunks.AppendText(0, "a\"b", Json(), out);
+  chunks.AppendText(0, "a\"b", {}, out);
   chunks.AppendFinish(0, "stop", TokenId{7}, out);
   chunks.AppendUsage(kUsage, out);
   ChunkWriter::AppendDone(out);
@@ -90,7 +104,7 @@ TEST(Response, TheChunksOfAChat) {
 TEST(Response, TheChunksOfACompletion) {
   const ChunkWriter chunks(kCompletion, false);
   std::string out;
-  chunks.AppendText(2, "x", Json{{"k", 1}}, out);
+  chunks.AppendText(2, "x", R"({"k":1})", out);
   chunks.AppendFinish(2, "length", {}, out);
   const std::string head =
       R"(data: {"id":"cmpl-1","object":"text_completion","created":1700000000,"model":"m",)"
@@ -105,27 +119,20 @@ TEST(Response, TheChunksOfACompletion) {
 }
 
 TEST(Response, LogprobsOfAChat) {
-  const ByteTokenizer tokenizer;
-  const Json json = ChatLogprobsJson(
-      tokenizer,
-      {Entry(ByteTokenizer::kThe, -0.5F, {{'a', -0.25F}, {ByteTokenizer::kHalfEmoji, -2}})}, false);
   EXPECT_EQ(
-      DumpJson(json),
+      Logprobs(ApiKind::kChat, {Entry(ByteTokenizer::kThe, -0.5F,
+                                      {{'a', -0.25F}, {ByteTokenizer::kHalfEmoji, -2}})}),
       R"({"content":[{"token":" the","logprob":-0.5,"bytes":[32,116,104,101],"top_logprobs":[)"
       R"({"token":"a","logprob":-0.25,"bytes":[97]},)"
       "{\"token\":\"\xef\xbf\xbd\",\"logprob\":-2.0,\"bytes\":[240,159]}]}]}");
 }
 
 TEST(Response, LogprobsOfACompletion) {
-  const ByteTokenizer tokenizer;
   TokenEntry first = Entry(ByteTokenizer::kBos, 0, {});
   first.has_logprob = false;
-  const Json json = CompletionLogprobsJson(
-      tokenizer,
-      {first, Entry('h', -0.5F, {{'a', -0.25F}, {'b', -1}}),
-       Entry(ByteTokenizer::kHalfEmoji, -INFINITY, {{ByteTokenizer::kHalfEmoji, -INFINITY}}, 1)},
-      false);
-  EXPECT_EQ(DumpJson(json),
+  EXPECT_EQ(Logprobs(ApiKind::kCompletion, {first, Entry('h', -0.5F, {{'a', -0.25F}, {'b', -1}}),
+                                            Entry(ByteTokenizer::kHalfEmoji, -INFINITY,
+                                                  {{ByteTokenizer::kHalfEmoji, -INFINITY}}, 1)}),
             R"({"tokens":["<s>","h","bytes:\\xf0\\x9f"],"token_logprobs":[null,-0.5,-9999.0],)"
             R"("top_logprobs":[null,{"a":-0.25,"b":-1.0,"h":-0.5},{"bytes:\\xf0\\x9f":-9999.0}],)"
             R"("text_offset":[0,0,1]})");
@@ -133,9 +140,20 @@ TEST(Response, LogprobsOfACompletion) {
 
 TEST(Response, TokensAsIdsWhenAsked) {
   const ByteTokenizer tokenizer;
-  const Json json = CompletionLogprobsJson(tokenizer, {Entry('h', -1, {{'a', 0}})}, true);
-  EXPECT_EQ(DumpJson(json["tokens"]), R"(["token_id:104"])");
-  EXPECT_EQ(DumpJson(json["top_logprobs"]), R"([{"token_id:97":0.0,"token_id:104":-1.0}])");
+  LogprobsText text(ApiKind::kCompletion, tokenizer, NamingOf(ApiKind::kCompletion, true));
+  text.Append(Entry('h', -1, {{'a', 0}}));
+  EXPECT_EQ(text.bytes(), 58u);
+  EXPECT_EQ(text.Take(),
+            R"({"tokens":["token_id:104"],"token_logprobs":[-1.0],)"
+            R"("top_logprobs":[{"token_id:97":0.0,"token_id:104":-1.0}],"text_offset":[0]})");
+  EXPECT_EQ(text.bytes(), 0u);
+}
+
+TEST(Response, TextIsEscapedAsInAString) {
+  std::string out = "<";
+  AppendEscaped("a\"\n\xc3\xa9", out);
+  AppendEscaped("", out);
+  EXPECT_EQ(out, "<a\\\"\\n\xc3\xa9");
 }
 
 }  // namespace

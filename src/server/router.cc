@@ -53,9 +53,10 @@ std::string Route::RestOf(std::string_view asked) const {
   return PercentDecode(asked.substr(fixed().size()));
 }
 
-Router::Router(const Clock& clock, std::shared_ptr<RequestObserver> observer)
+Router::Router(const Clock& clock, std::shared_ptr<RequestObserver> observer, Doorkeeper doorkeeper)
     : clock_(clock),
       observer_(std::move(observer)),
+      doorkeeper_(std::move(doorkeeper)),
       random_((static_cast<std::uint64_t>(std::random_device()()) << 32) ^ std::random_device()()) {
 }
 
@@ -88,16 +89,33 @@ void Router::Handle(net::HttpRequest request, const net::Responder& responder) {
   record->method = request.method;
   record->is_routine = route != nullptr && route->is_routine;
   record->started_ns = clock_.NowNs();
-  const Reply reply(responder, std::move(record), clock_, observer_);
-  if (route != nullptr) {
-    route->handle(std::move(request), reply);
-    return;
+  doorkeeper_.AddCorsHeaders(request, responder);
+  auto caller = doorkeeper_.Check(request, route != nullptr ? route->access : Access::kAnybody);
+  if (caller.ok()) {
+    record->caller = *caller;
+    record->tenant = record->caller->name;
   }
+  const Reply reply(responder, std::move(record), clock_, observer_);
+  if (!caller.ok()) {
+    reply.Send(ErrorResponse(caller.error()));
+  } else if (route != nullptr) {
+    route->handle(std::move(request), reply);
+  } else {
+    AnswerWithoutRoute(request, allowed, reply);
+  }
+}
+
+void Router::AnswerWithoutRoute(const net::HttpRequest& request, const std::string& allowed,
+                                const Reply& reply) const {
   if (allowed.empty()) {
     reply.Send(ErrorResponse({.status = 404,
                               .message = fmt::format("no such path: {} {}; the API is under /v1",
                                                      request.method, request.path),
                               .code = "not_found"}));
+    return;
+  }
+  if (auto preflight = doorkeeper_.Preflight(request, allowed)) {
+    reply.Send(*std::move(preflight));
     return;
   }
   net::HttpResponse response;

@@ -15,17 +15,11 @@
 
 #include "base/clock.h"
 #include "net/http_server.h"
+#include "server/doorkeeper.h"
 #include "server/reply.h"
 #include "server/request_record.h"
 
 namespace ashlar::server {
-
-// Who may ask, where API keys are in use.
-enum class Access : std::uint8_t {
-  kAnybody,  // says nothing about anybody: /health, /version
-  kTenant,   // any key
-  kAdmin,    // shows or changes the whole server: a key that may
-};
 
 struct Route {
   std::string_view method;  // "GET", which answers HEAD too, or "POST"
@@ -48,7 +42,8 @@ inline constexpr std::size_t kMaxRequestIdBytes = 128;
 class Router {
  public:
   // `clock` must outlive every request; `observer` may be null.
-  explicit Router(const Clock& clock, std::shared_ptr<RequestObserver> observer = nullptr);
+  explicit Router(const Clock& clock, std::shared_ptr<RequestObserver> observer = nullptr,
+                  Doorkeeper doorkeeper = {});
   Router(const Router&) = delete;
   Router& operator=(const Router&) = delete;
 
@@ -63,8 +58,13 @@ class Router {
   // nullptr: none; `allowed` then has the methods of the path, if it is there at all.
   const Route* Find(const net::HttpRequest& request, std::string& allowed) const;
 
+  // 404, 405, OPTIONS.
+  void AnswerWithoutRoute(const net::HttpRequest& request, const std::string& allowed,
+                          const Reply& reply) const;
+
   const Clock& clock_;
   const std::shared_ptr<RequestObserver> observer_;
+  const Doorkeeper doorkeeper_;
   const std::uint64_t random_;
   std::atomic<std::uint64_t> requests_{0};
   std::vector<Route> routes_;

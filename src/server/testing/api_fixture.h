@@ -90,7 +90,18 @@ class OpenAiServerTest : public ::testing::Test {
     options.version = "1.2.3";
     service_ = std::make_unique<ScriptedService>(std::move(script), ScriptedInfo(200));
     server_ = std::make_unique<OpenAiServer>(*service_, tokenizer_, std::move(chat), options);
-    router_ = std::make_unique<Router>(clock_, observer_);
+    UseKeys({});
+  }
+
+  // From now on requests need one of these keys.
+  void UseKeys(std::string_view key_file) {
+    ApiKeys keys;
+    if (!key_file.empty()) {
+      auto parsed = ApiKeys::Parse(key_file);
+      ASSERT_TRUE(parsed.ok()) << parsed.error().message;
+      keys = *std::move(parsed);
+    }
+    router_ = std::make_unique<Router>(clock_, observer_, Doorkeeper(std::move(keys), {}));
     server_->AddRoutes(*router_);
   }
 
@@ -101,6 +112,7 @@ class OpenAiServerTest : public ::testing::Test {
     request.method = std::move(method);
     request.path = std::move(path);
     request.body = std::move(body);
+    request.headers = headers_;
     router_->Handle(std::move(request), answer->TakeResponder());
     return answer;
   }
@@ -137,6 +149,7 @@ class OpenAiServerTest : public ::testing::Test {
   const SteadyClock clock_;
   const ByteTokenizer tokenizer_;
   const std::shared_ptr<RecordingObserver> observer_ = std::make_shared<RecordingObserver>();
+  std::vector<std::pair<std::string, std::string>> headers_;  // of every request
   std::unique_ptr<ScriptedService> service_;
   std::unique_ptr<OpenAiServer> server_;
   std::unique_ptr<Router> router_;

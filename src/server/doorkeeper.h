@@ -1,0 +1,59 @@
+// What is asked of a request before it is looked at: where its web page comes from, and its key.
+//
+// Browsers send an Origin with what a page asks of another site. Answers are readable for pages of
+// the origins that --cors-origin names, and POSTs of pages from anywhere else are refused: without
+// that, any page could use a server that its reader runs on the loopback address without keys.
+//
+// Immutable: any number of threads.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "net/http_server.h"
+#include "server/api_error.h"
+#include "server/api_keys.h"
+
+namespace ashlar::server {
+
+// Who may ask, where API keys are in use.
+enum class Access : std::uint8_t {
+  kAnybody,  // says nothing about anybody: /health, /version
+  kTenant,   // any key
+  kAdmin,    // shows or changes the whole server: a key that may
+};
+
+class Doorkeeper {
+ public:
+  // Lets everybody in, and shows pages of other origins nothing.
+  Doorkeeper() : Doorkeeper(ApiKeys(), {}) {}
+  // `cors_origins`: such as "https://chat.example.org"; "*" for all.
+  Doorkeeper(ApiKeys keys, std::vector<std::string> cors_origins);
+
+  // Adds what browsers need to know to the answer to come.
+  void AddCorsHeaders(const net::HttpRequest& request, const net::Responder& responder) const;
+
+  // The answer to a browser that asks whether a page may ask; none for other requests. `methods`:
+  // of the path.
+  std::optional<net::HttpResponse> Preflight(const net::HttpRequest& request,
+                                             std::string_view methods) const;
+
+  // Who asks; never null. Errors: 401 without a key that is known, 403 where the key or the page
+  // may not.
+  ApiResult<std::shared_ptr<const Tenant>> Check(const net::HttpRequest& request,
+                                                 Access access) const;
+
+ private:
+  bool IsAllowed(std::string_view origin) const;
+  std::optional<ApiError> CheckOrigin(const net::HttpRequest& request) const;
+
+  const ApiKeys keys_;
+  const std::vector<std::string> cors_origins_;
+  const std::shared_ptr<const Tenant> owner_;  // everybody, where no key is asked for
+};
+
+}  // namespace ashlar::server

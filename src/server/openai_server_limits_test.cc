@@ -1,0 +1,212 @@
+// Keys, quotas, bounds of answers, shutting down.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <string_view>
+
+#include "server/testing/api_fixture.h"
+
+namespace ashlar::server {
+namespace {
+
+using testing::FixedScript;
+using testing::kHello;
+using testing::OpenAiServerTest;
+using testing::RenderRoles;
+
+constexpr std::string_view kKeys =
+    R"({"tenants": [{"name": "acme", "keys": ["acme-0123456789abc"], "max_requests": 1},)"
+    R"({"name": "metered", "keys": ["metered-0123456789"], "tokens_per_minute": 10},)"
+    R"({"name": "other", "keys": ["other-0123456789ab"]}]})";
+
+class LimitsTest : public OpenAiServerTest {
+ protected:
+  void ComeAs(const std::string& key) { headers_ = {{"authorization", "Bearer " + key}}; }
+};
+
+// --- Keys ---
+
+TEST_F(LimitsTest, AKeyIsAskedForEverywhereButAtHealthAndVersion) {
+  Use(kHello);
+  UseKeys(kKeys);
+  const auto refused = Ask("POST", "/v1/completions", R"({"prompt":"p"})");
+  EXPECT_EQ(refused->status(), 401);
+  EXPECT_EQ(refused->Header("WWW-Authenticate"), "Bearer realm=\"ashlar\"");
+  EXPECT_EQ(refused->json()["error"]["code"], "invalid_api_key");
+  EXPECT_EQ(Ask("GET", "/v1/models")->status(), 401);
+  EXPECT_EQ(Ask("POST", "/tokenize", R"({"prompt":"p"})")->status(), 401);
+  EXPECT_EQ(Ask("GET", "/health")->status(), 200);
+  EXPECT_EQ(Ask("GET", "/version")->status(), 200);
+  ComeAs("acme-0123456789abd");
+  EXPECT_EQ(Ask("GET", "/v1/models")->status(), 401);
+  ComeAs("acme-0123456789abc");
+  EXPECT_EQ(Ask("GET", "/v1/models")->status(), 200);
+  EXPECT_EQ(Generate("/v1/completions", R"({"prompt":"p"})")->status(), 200);
+}
+
+// --- Quotas ---
+
+TEST_F(LimitsTest, ATenantsPlaceIsFreeAsSoonAsItsAnswerIsComplete) {
+  Use(kHello);
+  UseKeys(kKeys);
+  ComeAs("acme-0123456789abc");
+  for (const std::string stream : {"false", "true"}) {
+    const std::string body = R"({"prompt":"p","stream":)" + stream + "}";
+    const auto first = Start("POST", "/v1/completions", body);
+    ASSERT_TRUE(WaitUntil([&] { return service_->live() == 1; }));
+    const auto second = Ask("POST", "/v1/completions", body);
+    EXPECT_EQ(second->status(), 429);
+    EXPECT_EQ(second->Header("Retry-After"), "1");
+    ComeAs("other-0123456789ab");
+    EXPECT_EQ(Ask("POST", "/tokenize", R"({"prompt":"p"})")->status(), 200);
+    ComeAs("acme-0123456789abc");
+    service_->StepAll();
+    if (stream == "true") {
+      ASSERT_TRUE(first->WaitFor("[DONE]"));  // and not its end
+    } else {
+      ASSERT_TRUE(first->Wait());
+    }
+    EXPECT_EQ(Ask("POST", "/tokenize", R"({"prompt":"p"})")->status(), 200);
+    EXPECT_EQ(Ask("POST", "/tokenize", R"({"prompt":5})")->status(), 400);
+    EXPECT_TRUE(first->Wait());
+  }
+}
+
+TEST_F(LimitsTest, TokensAreChargedAsUsed) {
+  Use(kHello);
+  UseKeys(kKeys);
+  ComeAs("metered-0123456789");
+  // A prompt of 2 and a completion of 12, of 10 a minute.
+  EXPECT_EQ(Generate("/v1/completions", R"({"prompt":"p"})")->status(), 200);
+  const auto refused = Ask("POST", "/v1/completions", R"({"prompt":"p"})");
+  EXPECT_EQ(refused->status(), 429);
+  EXPECT_EQ(refused->json()["error"]["code"], "rate_limit_exceeded");
+  EXPECT_GT(std::stoi(refused->Header("Retry-After")), 20);  // 5 tokens at 10 a minute, or so
+}
+
+TEST_F(LimitsTest, TheServerTakesSoManyRequests) {
+  Use(kHello, RenderRoles, {.max_requests = 1});
+  const auto first = Start("POST", "/v1/completions", R"({"prompt":"p"})");
+  ASSERT_TRUE(WaitUntil([&] { return service_->live() == 1; }));
+  EXPECT_EQ(Ask("POST", "/v1/completions", R"({"prompt":"p"})")->status(), 503);
+  EXPECT_EQ(Ask("GET", "/v1/models")->status(), 200);
+  service_->StepAll();
+  EXPECT_TRUE(first->Wait());
+  EXPECT_EQ(Generate("/v1/completions", R"({"prompt":"p"})")->status(), 200);
+}
+
+TEST_F(LimitsTest, AClientThatLeftHasItsPlaceUntilTheEngineHasLetGo) {
+  Use(FixedScript({'x'}), RenderRoles, {.max_requests = 1});
+  const auto first = Start("POST", "/v1/completions", R"({"prompt":"p","max_tokens":100})");
+  ASSERT_TRUE(WaitUntil([&] { return service_->live() == 1; }));
+  first->Leave();
+  ASSERT_TRUE(WaitUntil([&] { return service_->cancel_calls() >= 1; }));
+  EXPECT_EQ(server_->requests(), 1u);
+  service_->StepAll();
+  EXPECT_TRUE(WaitUntil([&] { return server_->requests() == 0; }));
+}
+
+TEST_F(LimitsTest, APromptMayHaveSoManyTokens) {
+  Use(kHello, RenderRoles, {.max_prompt_tokens = 4});
+  EXPECT_EQ(Generate("/v1/completions", R"({"prompt":"abc"})")->status(), 200);  // and <s>
+  const auto refused = Ask("POST", "/v1/completions", R"({"prompt":["a","abcd"]})");
+  EXPECT_EQ(refused->status(), 400);
+  EXPECT_EQ(refused->json()["error"]["param"], "prompt");
+  EXPECT_EQ(refused->json()["error"]["code"], "context_length_exceeded");
+  EXPECT_EQ(Ask("POST", "/v1/chat/completions", R"({"messages":[{"role":"user","content":"x"}]})")
+                ->json()["error"]["param"],
+            "messages");
+}
+
+// --- Tenants and the prefix cache ---
+
+TEST_F(LimitsTest, TenantsShareNoPrefixWhenIsolated) {
+  Use(kHello, RenderRoles, {.isolates_tenants = true});
+  UseKeys(kKeys);
+  const std::string body = R"({"prompt":"p","cache_salt":"s","user":"u"})";
+  for (const std::string key : {"acme-0123456789abc", "other-0123456789ab"}) {
+    ComeAs(key);
+    Generate("/v1/completions", body);
+    Generate("/v1/completions", body);
+    Generate("/v1/completions", R"({"prompt":"p","user":"u"})");
+  }
+  const auto requests = service_->requests();
+  ASSERT_EQ(requests.size(), 6u);
+  EXPECT_EQ(requests[0].cache_salt, requests[1].cache_salt);
+  EXPECT_NE(requests[0].cache_salt, requests[2].cache_salt);
+  EXPECT_NE(requests[0].cache_salt, requests[3].cache_salt);
+  EXPECT_NE(requests[2].cache_salt, requests[5].cache_salt);
+  EXPECT_LE(requests[0].cache_salt.size(), 4096u);
+}
+
+TEST_F(LimitsTest, TenantsShareWhatTheirSaltsAllowOtherwise) {
+  Use(kHello);
+  Generate("/v1/completions", R"({"prompt":"p","cache_salt":"s","user":"u"})");
+  EXPECT_EQ(service_->requests().at(0).cache_salt, "s");
+}
+
+// --- Answers that grow ---
+
+TEST_F(LimitsTest, AWholeAnswerThatGrowsTooLargeIsAnError) {
+  Use(FixedScript({'x'}), RenderRoles, {.answers = {.max_bytes = 100}});
+  const auto fits = Generate("/v1/completions", R"({"prompt":"p","max_tokens":100})");
+  EXPECT_EQ(fits->json()["choices"][0]["text"].get<std::string>().size(), 100u);
+  const auto refused = Generate("/v1/completions", R"({"prompt":"p","max_tokens":101})");
+  EXPECT_EQ(refused->status(), 400);
+  EXPECT_EQ(refused->json()["error"]["code"], "answer_too_large");
+  // Of all its choices together, with their logprobs.
+  const std::size_t cancelled = service_->cancel_calls();
+  const auto start =
+      Start("POST", "/v1/completions", R"({"prompt":"p","max_tokens":150,"n":4,"logprobs":5})");
+  ASSERT_TRUE(WaitUntil([&] { return service_->live() == 4; }));
+  service_->Step();
+  EXPECT_TRUE(start->Wait());
+  EXPECT_EQ(start->status(), 400);
+  service_->StepAll();  // the engine has been told to end them
+  EXPECT_EQ(service_->cancel_calls(), cancelled + 4);
+  // A stream does not wait to be whole.
+  const auto streamed =
+      Generate("/v1/completions", R"({"prompt":"p","max_tokens":150,"stream":true})");
+  EXPECT_TRUE(streamed->body().ends_with("data: [DONE]\n\n"));
+  EXPECT_EQ(streamed->events().back()["choices"][0]["finish_reason"], "length");
+}
+
+TEST_F(LimitsTest, AllAnswersTogetherHaveABoundAndMakeRoomWhenSent) {
+  Use(FixedScript({'x'}), RenderRoles, {.answers = {.max_bytes = 100, .max_total_bytes = 100}});
+  const auto first = Start("POST", "/v1/completions", R"({"prompt":"p","max_tokens":90})");
+  ASSERT_TRUE(WaitUntil([&] { return service_->live() == 1; }));
+  for (int i = 0; i < 80; ++i) {
+    service_->Step();
+  }
+  const auto second = Start("POST", "/v1/completions", R"({"prompt":"p","max_tokens":90})");
+  ASSERT_TRUE(WaitUntil([&] { return service_->live() == 2; }));
+  service_->StepAll();
+  EXPECT_TRUE(first->Wait());
+  EXPECT_TRUE(second->Wait());
+  EXPECT_EQ(std::min(first->status(), second->status()), 200);
+  EXPECT_EQ(Generate("/v1/completions", R"({"prompt":"p","max_tokens":90})")->status(), 200);
+}
+
+// --- Shutting down ---
+
+TEST_F(LimitsTest, ADrainingServerFinishesWhatItHasAndTakesNoMore) {
+  Use(kHello);
+  const auto first = Start("POST", "/v1/completions", R"({"prompt":"p","stream":true})");
+  ASSERT_TRUE(WaitUntil([&] { return service_->live() == 1; }));
+  server_->BeginDrain(9);
+  const auto health = Ask("GET", "/health");
+  EXPECT_EQ(health->status(), 503);
+  EXPECT_EQ(health->json()["status"], "draining");
+  const auto refused = Ask("POST", "/v1/completions", R"({"prompt":"p"})");
+  EXPECT_EQ(refused->status(), 503);
+  EXPECT_EQ(refused->Header("Retry-After"), "9");
+  EXPECT_EQ(Ask("GET", "/v1/models")->status(), 200);
+  EXPECT_EQ(server_->requests(), 1u);
+  service_->StepAll();
+  EXPECT_TRUE(first->Wait());
+  EXPECT_EQ(first->events().back()["choices"][0]["finish_reason"], "stop");
+  EXPECT_TRUE(WaitUntil([&] { return server_->requests() == 0; }));
+}
+
+}  // namespace
+}  // namespace ashlar::server
