@@ -15,9 +15,6 @@ namespace {
 using kernels::kSegmentTokens;
 using kernels::kSpanSegments;
 
-// Partial states: 32 MiB hold those of 119,000 rows of 64 channels.
-constexpr std::size_t kPartialFloats = std::size_t{1} << 23;
-
 constexpr std::size_t RoundUp(std::size_t value, std::size_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
@@ -41,8 +38,13 @@ Attention::Attention(const ModelConfig& config, const kv::KvLayout& layout,
       max_tokens_(max_tokens),
       plans_(layout.groups().size()),
       splits_(layout.groups().size() * max_tokens),
-      queries_(kv_heads_ * max_tokens * group_ * head_dim_),
-      partials_(kPartialFloats) {
+      sizes_(AttentionSizes::Of(config, layout, max_tokens, pool.threads())),
+      queries_(sizes_.query_floats),
+      prepared_(sizes_.prepared_bytes),
+      kept_(sizes_.kept_bytes),
+      paths_(sizes_.all_path_bytes),
+      scratch_(sizes_.all_scratch_floats),
+      partials_(sizes_.partial_floats) {
   ASHLAR_CHECK(group_ <= kMaxItemRows, "{} query heads share a kv head", group_);
   ASHLAR_CHECK(head_dim_ <= kernels::kMaxHeadDim && value_dim_ <= head_dim_ && value_dim_ % 8 == 0,
                "a head of {} and {} channels; at most {}", head_dim_, value_dim_,
@@ -62,29 +64,13 @@ Attention::Attention(const ModelConfig& config, const kv::KvLayout& layout,
           place->key_offset == PlaceOf(layer, 0).key_offset + head * TileBytes(place->group);
     }
   }
-  for (const kv::LaneGroup& group : layout.groups()) {
-    CheckLanes(group);
-    prepared_stride_ = std::max(prepared_stride_,
-                                kernels::PreparedBytes(group.spec().key_codec.kind, 1, head_dim_));
-    kept_tile_bytes_ =
-        std::max(kept_tile_bytes_, group.open_key_tile_bytes() + group.open_value_tile_bytes());
-  }
-  prepared_ = AlignedArray<std::byte>(kv_heads_ * max_tokens * group_ * prepared_stride_);
-  // A chunk of two tokens may touch two blocks; more than half as many blocks as tokens never lie
-  // outside the open ones.
-  kept_ = AlignedArray<std::byte>((max_tokens / 2 + 1) * kv_heads_ * kept_tile_bytes_);
-  PlaceTreeTiles();
-  scratch_floats_ = RoundUp(kMaxItemRows * head_dim_, 16) +
-                    RoundUp(kMaxItemRows * prepared_stride_ / sizeof(float), 16) +
-                    3 * RoundUp(StateFloats(kMaxItemRows), 16) + kMaxItemRows * kSegmentTokens +
-                    RoundUp(kernels::kAttendScratchFloats, 16);
-  scratch_ = AlignedArray<float>(scratch_floats_ * pool.threads());
+  for (const kv::LaneGroup& group : layout.groups()) CheckLanes(group);
   row_chunk_.reserve(max_tokens);
   refused_.reserve(max_tokens);
   kept_base_.reserve(max_tokens);
   sharers_.reserve(max_tokens);
   rest_.reserve(max_tokens);
-  const std::size_t states = kPartialFloats / (StateFloats(group_) * kv_heads_);
+  const std::size_t states = sizes_.partial_floats / (StateFloats(group_) * kv_heads_);
   for (GroupPlan& plan : plans_) {
     plan.items.reserve((max_tokens + states) * kv_heads_);
     plan.members.reserve(max_tokens + states);
@@ -135,7 +121,7 @@ void Attention::RunBatch(std::span<const Item> items, std::size_t worker, float*
 }
 
 void Attention::UseMemoryOf(std::size_t worker, Work& work) {
-  float* base = scratch_.data() + worker * scratch_floats_;
+  float* base = scratch_.data() + worker * sizes_.scratch_floats;
   const auto take = [&](std::size_t floats) {
     float* const taken = base;
     base += RoundUp(floats, 16);
@@ -143,13 +129,13 @@ void Attention::UseMemoryOf(std::size_t worker, Work& work) {
   };
   work.gathered_q = take(kMaxItemRows * head_dim_);
   work.gathered_prepared =
-      reinterpret_cast<std::byte*>(take(kMaxItemRows * prepared_stride_ / sizeof(float)));
+      reinterpret_cast<std::byte*>(take(kMaxItemRows * sizes_.prepared_stride / sizeof(float)));
   work.total = StateAt(take(StateFloats(kMaxItemRows)), kMaxItemRows);
   work.span = StateAt(take(StateFloats(kMaxItemRows)), kMaxItemRows);
   work.part = StateAt(take(StateFloats(kMaxItemRows)), kMaxItemRows);
   work.logits = take(kMaxItemRows * kSegmentTokens);
   work.kernel_scratch = take(kernels::kAttendScratchFloats);
-  work.path_memory = paths_.data() + worker * path_bytes_;
+  work.path_memory = paths_.data() + worker * sizes_.path_bytes;
 }
 
 void Attention::RunItem(const Item& item, std::size_t worker, float* out) {

@@ -25,6 +25,7 @@
 #include "kernels/kernel_set.h"
 #include "kv/layout.h"
 #include "model/config.h"
+#include "model/workspace.h"
 
 namespace ashlar::model {
 
@@ -182,7 +183,6 @@ class Attention {
   std::uint64_t TileBytes(std::uint32_t group) const;
 
   // --- attention_tree.cc
-  void PlaceTreeTiles();
   void CheckTree(const AttentionChunk& chunk) const;
   void LoadPath(Work& work) const;
   void CopyPathRows(const Work& work, std::span<const std::uint32_t> path) const;
@@ -272,17 +272,13 @@ class Attention {
   std::size_t layer_ = 0;
   const AttentionTap* tap_ = nullptr;
 
-  std::size_t prepared_stride_ = 0;   // bytes of a row
+  AttentionSizes sizes_;
   AlignedArray<float> queries_;       // scaled, [kv_heads, max_tokens, group, head_dim]
   AlignedArray<std::byte> prepared_;  // the same rows as integers
-  std::size_t kept_tile_bytes_ = 0;   // of one block and head
   AlignedArray<std::byte> kept_;      // raw tiles of one layer that lie in no open block
-  std::size_t path_block_bytes_ = 0;  // raw and sealed tiles of one block and head
-  std::size_t path_bytes_ = 0;        // per worker
-  AlignedArray<std::byte> paths_;     // blocks along a tree token's path
-  std::size_t scratch_floats_ = 0;    // per worker
-  AlignedArray<float> scratch_;
-  AlignedArray<float> partials_;  // states of split chunks
+  AlignedArray<std::byte> paths_;     // blocks along a tree token's path, per worker
+  AlignedArray<float> scratch_;       // per worker
+  AlignedArray<float> partials_;      // states of split chunks
 };
 
 }  // namespace ashlar::model

@@ -32,7 +32,8 @@ void Attention::PlaceKeptTiles() {
     kept_base_.push_back(kept);
     kept += (chunk.position + chunk.tokens - 1) / block_tokens_ - chunk.position / block_tokens_;
   }
-  ASHLAR_CHECK(kept * kv_heads_ * kept_tile_bytes_ <= kept_.bytes(), "{} blocks in a step", kept);
+  ASHLAR_CHECK(kept * kv_heads_ * sizes_.kept_tile_bytes <= kept_.bytes(), "{} blocks in a step",
+               kept);
 }
 
 Attention::RawTiles Attention::RawTilesOf(std::size_t layer, std::uint32_t chunk,
@@ -51,7 +52,7 @@ Attention::RawTiles Attention::RawTilesOf(std::size_t layer, std::uint32_t chunk
   }
   const std::size_t tile = kept_base_[chunk] + (number - c.position / block_tokens_);
   std::byte* const kept =
-      const_cast<std::byte*>(kept_.data()) + (tile * kv_heads_ + kv_head) * kept_tile_bytes_;
+      const_cast<std::byte*>(kept_.data()) + (tile * kv_heads_ + kv_head) * sizes_.kept_tile_bytes;
   return {kept, kept + lanes.open_key_tile_bytes()};
 }
 

@@ -38,17 +38,6 @@ struct Attention::PathTiles {
 };
 
 // Tiles of one block: raw K and V, then sealed ones.
-void Attention::PlaceTreeTiles() {
-  for (const kv::LaneGroup& group : layout_.groups()) {
-    path_block_bytes_ =
-        std::max(path_block_bytes_, group.open_key_tile_bytes() + group.open_value_tile_bytes() +
-                                        group.key_tile_bytes() + group.value_tile_bytes());
-  }
-  // A path of n tokens fills at most 1 + (n - 1) / block_tokens blocks and lies in one more.
-  path_bytes_ = path_block_bytes_ * ((kMaxTreeTokens - 1) / block_tokens_ + 2);
-  paths_ = AlignedArray<std::byte>(path_bytes_ * pool_.threads());
-}
-
 void Attention::CheckTree(const AttentionChunk& chunk) const {
   ASHLAR_CHECK(chunk.parents.size() == chunk.tokens, "{} parents of {} tokens",
                chunk.parents.size(), chunk.tokens);
@@ -70,7 +59,7 @@ void Attention::CheckTree(const AttentionChunk& chunk) const {
 
 Attention::PathTiles Attention::PathTilesOf(const Work& work, std::size_t j) const {
   const kv::LaneGroup& group = lane_group();
-  std::byte* at = work.path_memory + j * path_block_bytes_;
+  std::byte* at = work.path_memory + j * sizes_.path_block_bytes;
   const RawTiles sealed = {at, at + group.key_tile_bytes()};
   if (!group.is_encoded()) return {.raw = sealed, .sealed = sealed};
   at = sealed.v + group.value_tile_bytes();

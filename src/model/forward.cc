@@ -8,8 +8,6 @@
 namespace ashlar::model {
 namespace {
 
-// Rows of logits computed together: enough to reuse the weights, small against the workspace.
-constexpr std::size_t kLogitRows = 32;
 // Up to this many rows, row-wise work is cheaper on the calling thread than a parallel region.
 constexpr std::size_t kSerialRows = 2;
 
@@ -32,55 +30,42 @@ ForwardPass::ForwardPass(const Model& model, const kv::KvLayout& layout,
       kernels_(kernels),
       pool_(pool),
       max_tokens_(max_tokens),
-      logit_rows_(std::min(max_tokens, kLogitRows)),
+      sizes_(ForwardSizes::Of(config_, layout, max_tokens, pool.threads())),
       attention_(config_, layout, kernels, pool, max_tokens, AttentionSpecOf(model)),
-      residual_(max_tokens * config_.hidden),
-      normed_(max_tokens * config_.hidden),
-      q_(max_tokens * config_.heads * config_.head_dim),
-      k_(max_tokens * config_.kv_heads * config_.head_dim),
-      attended_(max_tokens * config_.heads * config_.attended_dim()),
-      projected_(max_tokens * config_.hidden),
-      cosine_(max_tokens * model.ropes().size() * config_.rope_dims / 2),
-      sine_(cosine_.size()),
-      logits_(logit_rows_ * config_.vocab) {
+      residual_(sizes_.hidden),
+      normed_(sizes_.hidden),
+      q_(sizes_.queries),
+      k_(sizes_.keys),
+      v_(sizes_.values),
+      attended_(sizes_.attended),
+      projected_(sizes_.hidden),
+      gate_(sizes_.gate),
+      up_(sizes_.up),
+      cosine_(sizes_.angles),
+      sine_(sizes_.angles),
+      logits_(sizes_.logits),
+      wide_q_(sizes_.wide_queries),
+      low_q_(sizes_.low_queries),
+      values_(sizes_.latent_values),
+      router_(sizes_.router),
+      expert_in_(sizes_.expert_hidden),
+      expert_gate_(sizes_.expert_wide),
+      expert_up_(sizes_.expert_wide),
+      expert_out_(sizes_.expert_hidden),
+      shared_out_(sizes_.shared_out),
+      choices_(sizes_.expert_rows),
+      expert_rows_(sizes_.expert_rows),
+      matmul_scratch_(sizes_.all_scratch) {
   ASHLAR_CHECK(max_tokens > 0);
   chunks_.reserve(max_tokens);
   row_chunk_.reserve(max_tokens);
-  std::size_t widest = std::max<std::size_t>(config_.hidden, config_.heads * config_.head_dim);
   std::size_t products = 3;
-  std::size_t feed_forward = config_.feed_forward;
-  if (const auto& latent = config_.latent) {
-    wide_q_ =
-        AlignedArray<float>(max_tokens * config_.heads * (latent->plain_dim + config_.rope_dims));
-    low_q_ = AlignedArray<float>(max_tokens * latent->query_rank);
-    values_ = AlignedArray<float>(max_tokens * config_.heads * latent->value_dim);
-    widest = std::max<std::size_t>({widest, latent->query_rank, config_.heads * latent->value_dim});
-    products = std::max<std::size_t>(products, config_.heads);
-  } else {
-    v_ = AlignedArray<float>(k_.size());
-  }
+  if (config_.latent) products = std::max<std::size_t>(products, config_.heads);
   if (const auto& experts = config_.experts) {
-    const std::size_t rows = max_tokens * experts->used;
-    router_ = AlignedArray<float>(max_tokens * experts->count);
-    expert_in_ = AlignedArray<float>(rows * config_.hidden);
-    expert_gate_ = AlignedArray<float>(rows * experts->feed_forward);
-    expert_up_ = AlignedArray<float>(rows * experts->feed_forward);
-    expert_out_ = AlignedArray<float>(rows * config_.hidden);
-    if (experts->shared > 0) shared_out_ = AlignedArray<float>(max_tokens * config_.hidden);
-    choices_.resize(rows);
-    expert_rows_.resize(rows);
     expert_begins_.resize(experts->count + 1);
-    feed_forward = std::max<std::size_t>(feed_forward, experts->shared);
-    widest = std::max<std::size_t>(widest, experts->feed_forward);
     products = std::max<std::size_t>(products, 2 * experts->count);
   }
-  gate_ = AlignedArray<float>(config_.is_gated ? max_tokens * feed_forward : 0);
-  up_ = AlignedArray<float>(max_tokens * feed_forward);
   products_.reserve(products);
-  // Rounded so that every worker's part starts on a 64-byte border.
-  widest = std::max(widest, feed_forward);
-  matmul_scratch_floats_ = (kernels::MatmulScratchFloats(widest) + 15) / 16 * 16;
-  matmul_scratch_ = AlignedArray<float>(matmul_scratch_floats_ * pool.threads());
 }
 
 std::uint64_t ForwardPass::workspace_bytes() const {
@@ -196,7 +181,7 @@ void ForwardPass::Multiply(std::span<const Product> products) {
                      .y_stride = product->y_stride,
                      .panel_begin = rest * item_panels,
                      .panel_end = std::min(w.panels(), (rest + 1) * item_panels),
-                     .scratch = matmul_scratch_.data() + worker * matmul_scratch_floats_});
+                     .scratch = matmul_scratch_.data() + worker * sizes_.scratch});
   });
 }
 
@@ -252,7 +237,7 @@ void ForwardPass::ReportLogits(std::span<const Chunk> chunks, OnLogits on_logits
               residual_.data() + (chunks_[c].first_row + t) * config_.hidden, config_.hidden,
               normed_.data() + count * config_.hidden);
       waiting[count++] = {c, t};
-      if (count == logit_rows_) flush();
+      if (count == sizes_.logit_rows) flush();
     }
   }
   if (count > 0) flush();

@@ -21,6 +21,7 @@
 #include "model/attention.h"
 #include "model/expert_choice.h"
 #include "model/model.h"
+#include "model/workspace.h"
 
 namespace ashlar::model {
 
@@ -108,7 +109,7 @@ class ForwardPass {
   const kernels::KernelSet& kernels_;
   ThreadPool& pool_;
   std::size_t max_tokens_;
-  std::size_t logit_rows_;  // rows of logits computed at a time
+  ForwardSizes sizes_;
   Attention attention_;
 
   std::size_t rows_ = 0;                  // of this step
@@ -129,7 +130,6 @@ class ForwardPass {
   std::vector<std::uint32_t> expert_rows_;    // [max_tokens, used]: where the choice's row is
   std::vector<std::uint32_t> expert_begins_;  // [count + 1]: an expert's first row
   AlignedArray<float> matmul_scratch_;        // per worker
-  std::size_t matmul_scratch_floats_ = 0;
 };
 
 }  // namespace ashlar::model

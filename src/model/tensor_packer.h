@@ -45,6 +45,9 @@ class TensorPacker {
   // Error: kUnsupported, naming a tensor that nobody has taken.
   Status CheckAllTaken(std::string_view architecture) const;
 
+  // That Pack will fill: of matrices and vectors.
+  std::uint64_t bytes() const { return packed_bytes_ + vector_floats_ * sizeof(float); }
+
   void Pack(ThreadPool& pool, const std::function<void(std::uint64_t, std::uint64_t)>& progress,
             AlignedArray<std::byte>& packed, std::vector<float>& vectors);
 

@@ -18,6 +18,7 @@ class WeightsLoader {
       : packer_(file), config_(config) {}
 
   Result<Weights> Load(ThreadPool& pool, const LoadProgress& progress);
+  Result<std::uint64_t> Bytes();
 
  private:
   // Rows of a layer's matrices that a file may have in one tensor: in this order, one after
@@ -28,6 +29,7 @@ class WeightsLoader {
     Linear* linear;
   };
 
+  Status Find();
   Status Globals();
   Status Divisors();
   Status Layer(std::size_t index, LayerWeights& layer);
@@ -63,11 +65,24 @@ Result<Weights> Weights::Load(const gguf::ModelFile& file, const ModelConfig& co
   return WeightsLoader(file, config).Load(pool, progress);
 }
 
-Result<Weights> WeightsLoader::Load(ThreadPool& pool, const LoadProgress& progress) {
+Result<std::uint64_t> Weights::BytesOf(const gguf::ModelFile& file, const ModelConfig& config) {
+  return WeightsLoader(file, config).Bytes();
+}
+
+Status WeightsLoader::Find() {
   weights_.layers_.resize(config_.layers);
   ASHLAR_TRY(Globals());
   for (std::size_t i = 0; i < config_.layers; ++i) ASHLAR_TRY(Layer(i, weights_.layers_[i]));
-  ASHLAR_TRY(packer_.CheckAllTaken(config_.architecture));
+  return packer_.CheckAllTaken(config_.architecture);
+}
+
+Result<std::uint64_t> WeightsLoader::Bytes() {
+  ASHLAR_TRY(Find());
+  return packer_.bytes();
+}
+
+Result<Weights> WeightsLoader::Load(ThreadPool& pool, const LoadProgress& progress) {
+  ASHLAR_TRY(Find());
   packer_.Pack(pool, progress, weights_.packed_, weights_.vectors_);
   const std::size_t pairs = config_.rope_dims / 2;
   if (divisors_ != nullptr) weights_.rope_divisors_ = {divisors_, pairs};

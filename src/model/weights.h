@@ -85,6 +85,8 @@ class Weights {
   // `file` must outlive the weights.
   static Result<Weights> Load(const gguf::ModelFile& file, const ModelConfig& config,
                               ThreadPool& pool, const LoadProgress& progress);
+  // What bytes() would be, without loading anything. Errors: as Load.
+  static Result<std::uint64_t> BytesOf(const gguf::ModelFile& file, const ModelConfig& config);
 
   std::span<const LayerWeights> layers() const { return layers_; }
   const NormWeights& final_norm() const { return final_norm_; }

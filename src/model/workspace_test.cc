@@ -1,0 +1,39 @@
+// What is computed from sizes is what is taken: by every family, in raw and encoded layouts.
+#include "model/workspace.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "model/forward.h"
+#include "model/kv_layout.h"
+#include "model/testing/tiny_model.h"
+
+namespace ashlar::model {
+namespace {
+
+TEST(ForwardSizes, AreWhatAForwardPassTakes) {
+  for (const NamedTinyModel& named : AllTinyModels()) {
+    const std::vector<std::byte> bytes = MakeTinyModel(named.options).Build();
+    const gguf::ModelFile file = *gguf::ModelFile::Parse(bytes, "tiny");
+    ThreadPool pool(2);
+    const Result<std::unique_ptr<const Model>> model = Model::Load(file, pool, nullptr);
+    ASSERT_TRUE(model.ok()) << named.name << ": " << model.error().message;
+    const ModelConfig& config = (*model)->config();
+    for (const char* const codec : {"f32", "q8", "balanced"}) {
+      const kv::KvLayout layout = *KvLayoutOf(config, *ParseKvCodecSpec(codec), 16);
+      for (const std::size_t tokens : {1u, 7u, 64u}) {
+        const ForwardPass pass(**model, layout, kernels::KernelsFor(kernels::Isa::kReference), pool,
+                               tokens);
+        EXPECT_EQ(ForwardSizes::Of(config, layout, tokens, 2).bytes(), pass.workspace_bytes())
+            << named.name << " " << codec << " " << tokens;
+      }
+    }
+    EXPECT_EQ(*Weights::BytesOf(file, config), (*model)->weights().bytes()) << named.name;
+  }
+}
+
+}  // namespace
+}  // namespace ashlar::model
