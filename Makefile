@@ -65,6 +65,7 @@ test: ## build everything, run every test
 	cmake --build --preset release -j $(jobs)
 	python=$$(scripts/test_venv.sh)
 	scripts/fetch_vocabs.sh >/dev/null
+	scripts/fetch_model.sh gemma3 >/dev/null
 	$(model_path)
 	ASHLAR_TEST_PYTHON="$$python" ASHLAR_TEST_MODEL="$$model" ctest --preset release -j $(jobs) $(ARGS)
 

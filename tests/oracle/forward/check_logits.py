@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares `ashlar run --logits-out` with the reference's goldens at every position.
 
-    check_logits.py --binary build/release/bin/ashlar --model MODEL.gguf
+    check_logits.py --binary build/release/bin/ashlar [--goldens gemma3] [--model MODEL.gguf]
                     [--kv-codec f16] [--prompts short,long]
 
 Exit code 0 when every stored value of every row agrees within 2e-3 of the row's range; 1 otherwise.
@@ -20,13 +20,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "e2e"))
 import ashlar_cli
 import logit_summary
 
-GOLDENS = Path(__file__).resolve().parent / "goldens" / "smollm2_logits.npz"
+GOLDENS = Path(__file__).resolve().parent / "goldens"
 ROWS_AT_ONCE = 256
 
 
 def require_model(path, digest):
     if not Path(path).is_file():
-        sys.exit(f"no model at {path}: fetch the default model first, or name it with --model")
+        sys.exit(f"no model at {path}: run scripts/fetch_model.sh, or name it with --model")
     with open(path, "rb") as file:
         found = hashlib.file_digest(file, "sha256").hexdigest()
     if found != digest:
@@ -50,7 +50,7 @@ def check_rows(goldens, name, first_row, logits):
             at = int(values.argmax())
             if kind not in worst or values[at] > worst[kind][0]:
                 worst[kind] = (float(values[at]), begin + at)
-    if str(goldens["full_row_prompt"]) == name:
+    if "full_row" in goldens and str(goldens["full_row_prompt"]) == name:
         low, high = goldens[f"{name}.min"][-1], goldens[f"{name}.max"][-1]
         error = logit_summary.row_errors(
             goldens["full_row"], low, high, logits[-1].astype(np.float64)
@@ -87,13 +87,17 @@ def check_prompt(ashlar, args, goldens, name, first_row):
 
 def main():
     parser = ashlar_cli.parser(__doc__)
-    parser.add_argument("--goldens", default=str(GOLDENS))
+    parser.add_argument(
+        "--goldens", default="smollm2", choices=sorted(ashlar_cli.MODEL_FILES), help="of which model"
+    )
+    parser.set_defaults(model=None)
     parser.add_argument("--prompts", help="names, comma-separated; all by default")
     parser.add_argument("--kv-codec", help="passed on; the program's default otherwise")
     parser.add_argument("--threads", help="passed on")
     args = parser.parse_args()
 
-    goldens = np.load(args.goldens)
+    args.model = args.model or str(ashlar_cli.cached_model(args.goldens))
+    goldens = np.load(GOLDENS / f"{args.goldens}_logits.npz")
     require_model(args.model, str(goldens["model_sha256"]))
     flags = ["--kv-codec", args.kv_codec] if args.kv_codec else []
     flags += ["--threads", args.threads] if args.threads else []

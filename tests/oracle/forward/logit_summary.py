@@ -3,7 +3,7 @@
 Of every row (R = max - min of the golden row, V = vocabulary size):
 
     min, max      f32
-    argmax        u16
+    argmax        u16, or u32 where V is larger
     logsumexp     u16, as (logsumexp - max) in [0, 16)
     samples       8 x u16: logits of 8 ids that move on with every row and repeat only
                   when all ids had their turn; as fractions of [min, max]
@@ -25,7 +25,7 @@ import numpy as np
 
 SAMPLES = 8
 PROJECTIONS = 8
-LSE_SPAN = 16.0  # logsumexp - max is at most ln(vocab): 10.8 for 49,152
+LSE_SPAN = 16.0  # logsumexp - max is at most ln(vocab): 12.5 for 262,144
 TOLERANCE = 2e-3  # of the row's range
 
 
@@ -44,6 +44,11 @@ def sample_ids(row_numbers, vocab_size):
     """int [rows, 8]: a walk through the vocabulary with a large prime stride."""
     steps = np.asarray(row_numbers)[:, None] * SAMPLES + np.arange(SAMPLES)[None, :]
     return steps * 30011 % vocab_size
+
+
+def id_type(vocab_size):
+    """What token ids are stored in."""
+    return np.uint16 if vocab_size <= 1 << 16 else np.uint32
 
 
 def logsumexp(rows):
@@ -69,7 +74,7 @@ def encode(rows, row_numbers):
     return {
         "min": low,
         "max": high,
-        "argmax": rows.argmax(axis=1).astype(np.uint16),
+        "argmax": rows.argmax(axis=1).astype(id_type(vocab_size)),
         "lse": np.rint((logsumexp(rows) - high64) / LSE_SPAN * 65535.0)
         .clip(0, 65535)
         .astype(np.uint16),

@@ -3,8 +3,8 @@
 
     make_logit_goldens.py --model MODEL.gguf --out goldens/NAME.npz --prompt short=SHORT.json ...
 
-A prompt file is a JSON array of token ids. The last row of the prompt named by --full-row is kept
-whole.
+A prompt file is a JSON array of token ids. The last row of the prompt named by --full-row, if any,
+is kept whole.
 """
 
 import argparse
@@ -34,7 +34,7 @@ def main():
     parser.add_argument("--model", required=True)
     parser.add_argument("--out", required=True)
     parser.add_argument("--prompt", action="append", required=True, metavar="NAME=FILE")
-    parser.add_argument("--full-row", required=True, metavar="NAME")
+    parser.add_argument("--full-row", metavar="NAME")
     args = parser.parse_args()
 
     model = reference_forward.Model(args.model)
@@ -61,7 +61,7 @@ def main():
             arrays["full_row_prompt"] = np.array(name)
         for kind in parts[0]:
             arrays[f"{name}.{kind}"] = np.concatenate([part[kind] for part in parts])
-        arrays[f"{name}.ids"] = np.array(ids, dtype=np.uint16)
+        arrays[f"{name}.ids"] = np.array(ids, dtype=logit_summary.id_type(model.vocab_size))
         first_row += len(ids)
         print(f"{name}: {len(ids)} tokens in {time.monotonic() - started:.1f} s", file=sys.stderr)
     arrays["names"] = np.array(names)

@@ -16,7 +16,7 @@ FAMILIES = {
     "qwen2": "vocabs/ggml-vocab-qwen2.gguf",
     "llama-spm": "vocabs/ggml-vocab-llama-spm.gguf",
     "phi-3": "vocabs/ggml-vocab-phi-3.gguf",
-    "gemma": "vocabs/gemma-3-270m-q4_k_m.gguf",
+    "gemma": "gemma-3-270m-q4_k_m.gguf",
 }
 
 
