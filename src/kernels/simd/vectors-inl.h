@@ -114,7 +114,7 @@ HWY_INLINE V MaxOfNumbers(V x, V number) {
 
 // Lanes i and i + half summed, until one is left.
 template <class DF>
-HWY_INLINE float FoldLanes(DF d, hn::Vec<DF> v) {
+HWY_INLINE float FoldLanes([[maybe_unused]] DF d, hn::Vec<DF> v) {
   if constexpr (hn::MaxLanes(DF()) > 4) {
     const hn::Half<DF> half;
     return FoldLanes(half, hn::Add(hn::LowerHalf(half, v), hn::UpperHalf(half, v)));
