@@ -107,8 +107,10 @@ void Attention::Run(std::size_t layer, const float* q, float* out, const Attenti
   const std::vector<Item>& items = plan().items;
   const std::size_t batch = plan().batch;
   pool_.ParallelFor((items.size() + batch - 1) / batch, [&](std::size_t i, std::size_t worker) {
-    const std::size_t count = std::min(batch, items.size() - i * batch);
-    RunBatch(std::span(items).subspan(i * batch, count), worker, out);
+    const auto at_hand =
+        std::span(items).subspan(i * batch, std::min(batch, items.size() - i * batch));
+    if (i < pool_.threads()) AskForFirstSegment(at_hand);
+    RunBatch(at_hand, worker, out);
   });
   if (!plan().split.empty()) FoldSplit(out);
 }
@@ -324,6 +326,25 @@ void Attention::RunKernel(Work& work, kernels::AttendArgs& args, std::uint64_t s
   LookAhead(work, segment, args);
   kernels_.attend(args);
   if (tap_ != nullptr) TapLogits(work, segment, args);
+}
+
+// Nobody looked ahead to a layer's first items: their first segment is asked for all at once, pages
+// first (decision 10). Not raw tiles: they lie in longer pieces, which the processor follows, and
+// take no less time then (2k tokens in f16: 7 % more; in q8: 14 % less).
+void Attention::AskForFirstSegment(std::span<const Item> items) const {
+  const Item& first = items.front();
+  if (first.begin == kAllSegments || !lane_group().is_encoded()) return;
+  std::array<const std::byte*, kMaxBlocksPerSegment> tiles;
+  const std::size_t count = FirstTilesOf(first, first.begin, tiles.data());
+  const std::size_t bytes =
+      (first.is_alone() ? items.size() : 1) * TileBytes(PlaceOf(layer_, 0).group);
+  for (const std::size_t stride : {std::size_t{4096}, std::size_t{64}}) {
+    for (std::size_t i = 0; i < count; ++i) {
+      for (std::size_t at = 0; at < bytes; at += stride) {
+        __builtin_prefetch(tiles[i] + at, /*rw=*/0, /*locality=*/2);
+      }
+    }
+  }
 }
 
 // What this worker is likely to read next: the next segment of the items at hand, or the first one

@@ -223,6 +223,7 @@ class Attention {
   void AttendSinks(Work& work, State into);
   void AttendSegment(Work& work, std::uint64_t segment, State into);
   void RunKernel(Work& work, kernels::AttendArgs& args, std::uint64_t segment, State into);
+  void AskForFirstSegment(std::span<const Item> items) const;
   void LookAhead(Work& work, std::uint64_t segment, kernels::AttendArgs& args) const;
   std::size_t FirstTilesOf(const Item& item, std::uint64_t segment, const std::byte** tiles) const;
   void TapLogits(const Work& work, std::uint64_t segment, const kernels::AttendArgs& args) const;
