@@ -1,16 +1,19 @@
 // `ashlar serve`: the OpenAI-compatible server.
 #include <fmt/format.h>
 #include <pthread.h>
-#include <sys/resource.h>
 
+#include <cmath>
 #include <csignal>
+#include <ctime>
 #include <filesystem>
 #include <memory>
-#include <optional>
 #include <string>
+#include <utility>
 
 #include "apps/commands.h"
+#include "apps/serve_flags.h"
 #include "apps/session.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/version.h"
 #include "engine/runner.h"
@@ -22,26 +25,9 @@
 namespace ashlar::apps {
 namespace {
 
-struct ServeFlags {
-  EngineFlags engine;
-  std::string host = "127.0.0.1";
-  std::uint16_t port = 8080;
-  std::string served_model_name;  // empty: the file's name without its ending
-  std::optional<std::uint64_t> seed;
-  std::size_t max_waiting = 1024;
-  std::size_t max_connections = 4096;
-  std::uint32_t io_threads = 1;
-  std::int64_t drain_ms = 5000;
-};
-
-// As many sockets as the system lets us have: each connection is one.
-void RaiseFileLimit() {
-  rlimit limit = {};
-  if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-    limit.rlim_cur = limit.rlim_max;
-    (void)setrlimit(RLIMIT_NOFILE, &limit);
-  }
-}
+// What is left to be sent when the last answer is complete.
+constexpr std::int64_t kFlushMs = 1000;
+constexpr std::int64_t kLookNs = 20'000'000;  // between looks at what is under way
 
 // SIGINT and SIGTERM are blocked in every thread from here on, and waited for by the main one.
 sigset_t BlockEndSignals() {
@@ -53,13 +39,32 @@ sigset_t BlockEndSignals() {
   return signals;
 }
 
-bool IsLoopback(const std::string& host) {
-  return host == "localhost" || host == "::1" || host.starts_with("127.");
+// Whether another of the signals came within the time.
+bool WaitForSignal(const sigset_t& signals, std::int64_t ns) {
+  const timespec time{.tv_sec = ns / 1'000'000'000, .tv_nsec = ns % 1'000'000'000};
+  return sigtimedwait(&signals, nullptr, &time) > 0;
+}
+
+// Takes no more requests and lets those under way finish, for so long or until told again.
+void Drain(server::OpenAiServer& api, net::HttpServer& http, const sigset_t& signals,
+           double timeout_s) {
+  const SteadyClock clock;
+  const std::int64_t end_ns = clock.NowNs() + std::llround(timeout_s * 1e9);
+  api.BeginDrain(std::llround(timeout_s));
+  bool is_told_again = false;
+  while (api.requests() > 0 && clock.NowNs() < end_ns && !is_told_again) {
+    is_told_again = WaitForSignal(signals, kLookNs);
+  }
+  if (const std::size_t left = api.requests(); left > 0) {
+    ASHLAR_LOG_WARNING("{}: {} requests are cut", is_told_again ? "told again" : "time is up",
+                       left);
+  }
+  http.Stop(is_told_again ? 0 : kFlushMs);
 }
 
 Status Serve(const ServeFlags& flags) {
-  RaiseFileLimit();
   const sigset_t end_signals = BlockEndSignals();
+  ASHLAR_ASSIGN(ServeSetup setup, ResolveServeFlags(flags));
   ASHLAR_ASSIGN(const auto session, Session::Open(flags.engine));
   const std::string name =
       flags.served_model_name.empty()
@@ -72,30 +77,31 @@ Status Serve(const ServeFlags& flags) {
       return chat_template->Render(context);
     };
   }
-  server::OpenAiServer api(runner, session->tokenizer(), std::move(renderer),
-                           {.model_names = {name}, .version = kVersion, .seed = flags.seed});
-  server::Router router(session->clock(), std::make_shared<server::RequestLog>());
+  setup.api.model_names = {name};
+  setup.api.version = kVersion;
+  setup.api.clock = &session->clock();
+  server::OpenAiServer api(runner, session->tokenizer(), std::move(renderer), setup.api);
+  server::Router router(session->clock(), std::make_shared<server::RequestLog>(),
+                        server::Doorkeeper(std::move(setup.keys), std::move(setup.cors_origins)));
   api.AddRoutes(router);
-  ASHLAR_ASSIGN(
-      const auto http,
-      net::HttpServer::Start({.host = flags.host,
-                              .port = flags.port,
-                              .io_threads = flags.io_threads,
-                              .max_connections = flags.max_connections,
-                              .format_error = &server::OpenAiServer::FormatError},
-                             [&](net::HttpRequest request, const net::Responder& responder) {
-                               router.Handle(std::move(request), responder);
-                             }));
-  if (!IsLoopback(flags.host)) {
-    ASHLAR_LOG_WARNING("serving on {}, beyond this machine, without authentication", flags.host);
-  }
-  ASHLAR_LOG_INFO("serving {} on http://{}:{}/v1 (Ctrl-C ends)", name, flags.host, http->port());
+  setup.http.refuse_head = [&router](const net::HttpRequest& head) {
+    return router.RefuseHead(head);
+  };
+  ASHLAR_ASSIGN(const auto http,
+                net::HttpServer::Start(
+                    setup.http, [&](net::HttpRequest request, const net::Responder& responder) {
+                      router.Handle(std::move(request), responder);
+                    }));
+  const bool is_v6 = flags.host.find(':') != std::string::npos;
+  ASHLAR_LOG_INFO("serving {} on {}://{}{}{}:{}/v1 (Ctrl-C ends)", name,
+                  setup.http.tls != nullptr ? "https" : "http", is_v6 ? "[" : "", flags.host,
+                  is_v6 ? "]" : "", http->port());
   int signal = 0;
   sigwait(&end_signals, &signal);
-  pthread_sigmask(SIG_UNBLOCK, &end_signals, nullptr);  // a second signal ends the process at once
-  ASHLAR_LOG_INFO("{}: finishing what runs, at most {} ms",
-                  signal == SIGINT ? "interrupted" : "terminated", flags.drain_ms);
-  http->Stop(flags.drain_ms);
+  ASHLAR_LOG_INFO("{}: finishing what runs, at most {} s; again cuts it",
+                  signal == SIGINT ? "interrupted" : "terminated", flags.drain_timeout_s);
+  Drain(api, *http, end_signals, flags.drain_timeout_s);
+  pthread_sigmask(SIG_UNBLOCK, &end_signals, nullptr);  // the next one ends the process at once
   runner.Stop();
   return {};
 }
@@ -105,25 +111,7 @@ Status Serve(const ServeFlags& flags) {
 CommandBody AddServeCommand(CLI::App& app) {
   auto flags = std::make_shared<ServeFlags>();
   CLI::App* const command = app.add_subcommand("serve", "serve the OpenAI-compatible API");
-  AddEngineFlags(*command, flags->engine);
-  command->add_option("--host", flags->host, "address to listen on")->capture_default_str();
-  command->add_option("--port", flags->port, "port to listen on; 0 = any free one")
-      ->capture_default_str();
-  command->add_option("--served-model-name", flags->served_model_name,
-                      "the model's name in the API (default: the file's)");
-  command->add_option("--seed", flags->seed, "seed of requests that give none (default: random)")
-      ->check(CLI::NonNegativeNumber);
-  command->add_option("--max-waiting", flags->max_waiting, "requests queued; more get 429")
-      ->check(CLI::Range(1, 1'000'000))
-      ->capture_default_str();
-  command->add_option("--max-connections", flags->max_connections, "open connections; more get 503")
-      ->capture_default_str();
-  command->add_option("--io-threads", flags->io_threads, "threads for the network, 1 to 64")
-      ->check(CLI::Range(1, 64))
-      ->capture_default_str();
-  command->add_option("--drain-ms", flags->drain_ms, "time for running answers at shutdown")
-      ->check(CLI::Range(0, 3'600'000))
-      ->capture_default_str();
+  AddServeFlags(*command, *flags);
   return [flags] { return Serve(*flags); };
 }
 

@@ -246,9 +246,18 @@ void Connection::ParseRequest() {
   }
   if (progress == RequestReader::Progress::kDone) {
     Dispatch();
+  } else if (auto refusal = RefusalByHead()) {
+    AnswerByItself(*std::move(refusal));
   } else if (reader_->TakeContinueWish()) {
     QueueBytes("HTTP/1.1 100 Continue\r\n\r\n");
   }
+}
+
+// The handler's word on a request whose body is still to come.
+std::optional<HttpResponse> Connection::RefusalByHead() {
+  const std::optional<HttpRequest> head =
+      core_->options.refuse_head ? reader_->TakeHead() : std::nullopt;
+  return head.has_value() ? core_->options.refuse_head(*head) : std::nullopt;
 }
 
 // Keeps the sum over all connections of request bytes held in memory.

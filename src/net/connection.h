@@ -92,10 +92,14 @@ class Connection final : public AnswerTransport, public std::enable_shared_from_
   void ParseInput();
   void ParseRequest();
   bool ChargeBody();
+  std::optional<HttpResponse> RefusalByHead();
   void Dispatch();
   void NextRequest();
 
-  void AnswerByItself(int status, std::string_view message);
+  void AnswerByItself(int status, std::string_view message) {
+    AnswerByItself(ErrorResponse(core_->options, status, message));
+  }
+  void AnswerByItself(HttpResponse response);
   void QueueBytes(std::string_view bytes);
   void PumpOutput();
   bool TakeAnswer();

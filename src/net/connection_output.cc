@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "net/connection.h"
-#include "net/http_message.h"
 
 namespace ashlar::net {
 namespace asio = boost::asio;
@@ -17,12 +16,12 @@ constexpr std::size_t kTlsWriteBytes = 64 * 1024;
 // --- Writing ---
 
 // Ends the connection with an answer of the server's own.
-void Connection::AnswerByItself(int status, std::string_view message) {
+void Connection::AnswerByItself(HttpResponse response) {
   Exchange exchange({}, {.is_head = false,
                          .is_http10 = false,
                          .keep_alive = false,
                          .max_pending_bytes = core_->options.max_pending_bytes});
-  exchange.Send(ErrorResponse(core_->options, status, message));
+  exchange.Send(std::move(response));
   reader_.reset();
   input_ = std::string();
   state_ = State::kLingering;

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -58,6 +59,10 @@ struct HttpServerOptions {
   std::int64_t heartbeat_ms = 15'000;
   std::shared_ptr<const TlsContext> tls = {};  // null: plain HTTP
   std::int64_t tls_handshake_timeout_ms = 10'000;
+  // Asked with the head of a request whose body is still to come (and without that body); an answer
+  // is given instead of reading on, so that who may not ask occupies no memory. On io threads; must
+  // not block.
+  std::function<std::optional<HttpResponse>(const HttpRequest& head)> refuse_head = {};
   // The body of answers that the server gives by itself (400, 408, 413, 431, 500, 503, ...). Called
   // on io threads. Null: text/plain.
   std::function<HttpResponse(int status, std::string_view message)> format_error = {};

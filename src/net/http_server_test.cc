@@ -92,6 +92,27 @@ TEST_F(HttpServerTest, RefusesATooLargeBodyBeforeItIsSent) {
   EXPECT_TRUE(client.ReadsEnd());
 }
 
+TEST_F(HttpServerTest, RefusesByTheHeadBeforeTheBodyIsRead) {
+  StartServer({.max_total_body_bytes = 1000,
+               .refuse_head = [](const HttpRequest& head) -> std::optional<HttpResponse> {
+                 if (head.method == "POST" && head.path == "/c" && head.query == "q" &&
+                     head.Header("x-key") != "right") {
+                   return HttpResponse{.status = 401, .body = "who are you?"};
+                 }
+                 return std::nullopt;
+               }});
+  HttpClient wrong(server_->port());
+  wrong.SendBytes("POST /c?q HTTP/1.1\r\nHost: h\r\nContent-Length: 900\r\n\r\n");
+  const ClientResponse refused = wrong.ReadResponse();  // before any of the body was sent
+  EXPECT_EQ(refused.status, 401);
+  EXPECT_EQ(refused.body, "who are you?");
+  EXPECT_TRUE(wrong.ReadsEnd());
+  HttpClient right(server_->port());
+  right.SendBytes("POST /c?q HTTP/1.1\r\nHost: h\r\nX-Key: right\r\nContent-Length: 4\r\n\r\n");
+  right.SendBytes("body");
+  EXPECT_EQ(right.ReadResponse().body, "POST /c body");
+}
+
 TEST_F(HttpServerTest, TheRefusalReachesAClientThatSendsOn) {
   StartServer({.max_body_bytes = 10});
   HttpClient client(server_->port());

@@ -121,22 +121,37 @@ bool RequestReader::keep_alive() const { return parser_->keep_alive(); }
 
 bool RequestReader::is_http10() const { return parser_->get().version() < 11; }
 
+std::optional<HttpRequest> RequestReader::TakeHead() {
+  if (!is_head_checked_ || parser_->is_done() || std::exchange(is_head_taken_, true)) {
+    return std::nullopt;
+  }
+  HttpRequest head = Head();
+  head.path = path_;
+  head.query = query_;
+  return head;
+}
+
 HttpRequest RequestReader::TakeRequest() {
   ASHLAR_CHECK(parser_->is_done());
-  auto& message = parser_->get();
-  HttpRequest request;
-  request.method = std::string(message.method_string());
+  HttpRequest request = Head();
   request.path = std::move(path_);
   request.query = std::move(query_);
+  request.body = std::move(parser_->get().body());
+  return request;
+}
+
+HttpRequest RequestReader::Head() const {
+  const auto& message = parser_->get();
+  HttpRequest head;
+  head.method = std::string(message.method_string());
   for (const auto& field : message) {
     std::string name(field.name_string());
     for (char& c : name) {
       c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
     }
-    request.headers.emplace_back(std::move(name), std::string(field.value()));
+    head.headers.emplace_back(std::move(name), std::string(field.value()));
   }
-  request.body = std::move(message.body());
-  return request;
+  return head;
 }
 
 }  // namespace ashlar::net

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -35,6 +36,9 @@ class RequestReader {
   // Whether the client waits for "100 Continue" before it sends the body. True once.
   bool TakeContinueWish();
 
+  // The head, once it is complete while the body is not. Once.
+  std::optional<HttpRequest> TakeHead();
+
   bool has_started() const;  // any byte was taken
   std::size_t body_bytes() const;
 
@@ -48,12 +52,14 @@ class RequestReader {
 
   Progress Fail(int status, std::string message);
   Progress CheckHead();
+  HttpRequest Head() const;  // without target
 
   const std::size_t max_header_bytes_;
   const std::size_t max_body_bytes_;
   std::unique_ptr<Parser> parser_;
   std::size_t header_bytes_ = 0;  // taken before the head was complete
   bool is_head_checked_ = false;
+  bool is_head_taken_ = false;
   bool wants_continue_ = false;
   std::string path_;
   std::string query_;

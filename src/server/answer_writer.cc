@@ -24,7 +24,7 @@ class WholeAnswer final : public AnswerWriter {
           {.escaped_text = {}, .logprobs = LogprobsText(kind, tokenizer, naming), .end = {}});
     }
   }
-  ~WholeAnswer() override { memory_->bytes -= bytes_; }
+  ~WholeAnswer() override { Release(); }
 
   void AddPiece(std::size_t sequence, TextPiece piece) override {
     Sequence& to = sequences_[sequence];
@@ -54,10 +54,14 @@ class WholeAnswer final : public AnswerWriter {
       }
     }
     response.body += AnswerTail(usage);
+    Release();
     reply_.Send(std::move(response));
   }
 
-  void Fail(const ApiError& error) override { reply_.Send(ErrorResponse(error)); }
+  void Fail(const ApiError& error) override {
+    Release();
+    reply_.Send(ErrorResponse(error));
+  }
 
   std::optional<ApiError> Overflow() const override {
     const AnswerLimits& limits = memory_->limits;
@@ -86,6 +90,12 @@ class WholeAnswer final : public AnswerWriter {
 
     std::size_t bytes() const { return escaped_text.size() + logprobs.bytes(); }
   };
+
+  // What was put together is sent, or not needed.
+  void Release() {
+    sequences_.clear();
+    memory_->bytes -= std::exchange(bytes_, 0);
+  }
 
   // The n sequences of a prompt with the highest mean logprob, the best first (ties: the earlier);
   // all of them, in order, when there is nothing to choose.

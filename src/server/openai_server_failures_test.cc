@@ -95,6 +95,7 @@ TEST_F(OpenAiServerTest, ARefusedRequestIsRecordedAsAnError) {
   Use(kHello);
   service_->FailSubmits({ErrorCode::kResourceExhausted, "full"});
   Ask("POST", "/v1/completions", R"({"prompt":"p"})");
+  ASSERT_TRUE(WaitUntil([&] { return observer_->ended().size() == 1; }));
   Ask("POST", "/v1/completions", R"({"prompt":7})");
   ASSERT_TRUE(WaitUntil([&] { return observer_->ended().size() == 2; }));
   EXPECT_EQ(observer_->ended()[0].status, 429);

@@ -171,22 +171,6 @@ TEST_F(LimitsTest, AWholeAnswerThatGrowsTooLargeIsAnError) {
   EXPECT_EQ(streamed->events().back()["choices"][0]["finish_reason"], "length");
 }
 
-TEST_F(LimitsTest, AllAnswersTogetherHaveABoundAndMakeRoomWhenSent) {
-  Use(FixedScript({'x'}), RenderRoles, {.answers = {.max_bytes = 100, .max_total_bytes = 100}});
-  const auto first = Start("POST", "/v1/completions", R"({"prompt":"p","max_tokens":90})");
-  ASSERT_TRUE(WaitUntil([&] { return service_->live() == 1; }));
-  for (int i = 0; i < 80; ++i) {
-    service_->Step();
-  }
-  const auto second = Start("POST", "/v1/completions", R"({"prompt":"p","max_tokens":90})");
-  ASSERT_TRUE(WaitUntil([&] { return service_->live() == 2; }));
-  service_->StepAll();
-  EXPECT_TRUE(first->Wait());
-  EXPECT_TRUE(second->Wait());
-  EXPECT_EQ(std::min(first->status(), second->status()), 200);
-  EXPECT_EQ(Generate("/v1/completions", R"({"prompt":"p","max_tokens":90})")->status(), 200);
-}
-
 // --- Shutting down ---
 
 TEST_F(LimitsTest, ADrainingServerFinishesWhatItHasAndTakesNoMore) {

@@ -80,6 +80,13 @@ const Route* Router::Find(const net::HttpRequest& request, std::string& allowed)
   return nullptr;
 }
 
+std::optional<net::HttpResponse> Router::RefuseHead(const net::HttpRequest& head) const {
+  std::string allowed;
+  const Route* const route = Find(head, allowed);
+  const auto caller = doorkeeper_.Check(head, route != nullptr ? route->access : Access::kAnybody);
+  return caller.ok() ? std::nullopt : std::optional(ErrorResponse(caller.error()));
+}
+
 void Router::Handle(net::HttpRequest request, const net::Responder& responder) {
   std::string allowed;
   const Route* const route = Find(request, allowed);

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -49,6 +50,9 @@ class Router {
 
   void Add(Route route) { routes_.push_back(std::move(route)); }
   const std::vector<Route>& routes() const { return routes_; }
+
+  // For net::HttpServerOptions::refuse_head: who may not ask is told before the body is read.
+  std::optional<net::HttpResponse> RefuseHead(const net::HttpRequest& head) const;
 
   // The net::HttpHandler.
   void Handle(net::HttpRequest request, const net::Responder& responder);
