@@ -24,6 +24,24 @@ Result<kv::Reuse> ParsePrefixCache(std::string_view text) {
                    text);
 }
 
+Result<std::uint64_t> ParseHeadroom(std::string_view text) {
+  if (text == "all") return sched::KvMemory::kWholeLength;
+  auto tokens = ParseTokenCount(text);
+  if (tokens.ok()) return *tokens;
+  return MakeError(ErrorCode::kInvalidArgument,
+                   "--headroom-tokens is '{}'; it must be a number of tokens or all", text);
+}
+
+// A double holds nanoseconds exactly up to 104 days; nobody waits for a token so long.
+Result<std::int64_t> ParseItlTarget(double target_ms) {
+  constexpr double kMost = 3'600'000;
+  if (!(target_ms >= 0 && target_ms <= kMost)) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "--itl-target-ms is {}; it must be 0 (none) to {:.0f}", target_ms, kMost);
+  }
+  return static_cast<std::int64_t>(target_ms * 1e6);
+}
+
 Result<std::uint32_t> ParseCount32(std::string_view flag, std::string_view text) {
   ASHLAR_ASSIGN(const std::uint64_t value, ParseTokenCount(text));
   if (value > std::numeric_limits<std::uint32_t>::max()) {
@@ -87,6 +105,17 @@ void AddEngineFlags(CLI::App& command, EngineFlags& flags) {
                                  kDefaultStepTokens));
   command.add_option("--max-sequences", flags.max_sequences,
                      fmt::format("sequences that run at once (default: {})", kDefaultMaxSequences));
+  command
+      .add_option("--itl-target-ms", flags.itl_target_ms,
+                  "while answers are generated, prompts join a step only as far as it lasts no "
+                  "longer; 0 = no target")
+      ->capture_default_str();
+  command
+      .add_option("--headroom-tokens", flags.headroom_tokens,
+                  "memory a sequence is promised when it starts, beyond its prompt; what it needs "
+                  "after that it may have to wait for. all = the whole length: nothing that runs "
+                  "ever waits for memory")
+      ->capture_default_str();
   command.add_option("--max-context", flags.max_context,
                      "tokens of prompt and completion (default: what the model was trained for)");
 }
@@ -132,6 +161,8 @@ Result<EngineSetup> ResolveEngineFlags(const EngineFlags& flags) {
   }
   setup.engine.limits.max_running = flags.max_sequences.value_or(
       std::min(kDefaultMaxSequences, setup.engine.limits.max_step_tokens));
+  ASHLAR_ASSIGN(setup.engine.limits.itl_target_ns, ParseItlTarget(flags.itl_target_ms));
+  ASHLAR_ASSIGN(setup.engine.headroom_tokens, ParseHeadroom(flags.headroom_tokens));
   if (!flags.max_context.empty()) {
     ASHLAR_ASSIGN(setup.engine.max_context, ParseTokenCount(flags.max_context));
     if (setup.engine.max_context == 0 || setup.engine.max_context > kMaxContext) {

@@ -26,7 +26,9 @@ struct EngineFlags {
   std::string prefill_chunk = "256";
   std::string max_step_tokens;  // empty: 512, or the chunk if that is longer
   std::optional<std::uint32_t> max_sequences;
-  std::string max_context;  // empty: the model's
+  std::string max_context;             // empty: the model's
+  double itl_target_ms = 0;            // 0: none
+  std::string headroom_tokens = "64";  // or "all"
 };
 
 void AddEngineFlags(CLI::App& command, EngineFlags& flags);

@@ -1,13 +1,20 @@
 // The step loop: joins the scheduler, the cache and the model.
 //
-//   Submit -> waiting -> admitted (prefix from the cache, the rest promised) -> prefill chunks ->
-//   decode, a token a step -> finished (its blocks stay in the cache, idle)
+//                +------------------ preempted: blocks idle ------------------+
+//                v                                                            |
+//   Submit -> waiting -> admitted (what is cached is pinned) -> prefill -> decode -> finished
 //
 // Single-threaded: every call comes from one thread (EngineRunner gives it one of its own). One
-// request is one sequence. A step: plan, admit, forward pass over the ragged batch, sample, report.
+// request is one sequence. A step: deadlines, plan (who is admitted or preempted, who computes
+// what), forward pass over the ragged batch, sample, report.
+//
+// A preempted sequence keeps its tokens, counts and times; when it is resumed, what is left of its
+// blocks is pinned again and the rest computed again, in silence: what sinks have heard they do not
+// hear twice.
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <unordered_map>
@@ -15,13 +22,17 @@
 
 #include "base/clock.h"
 #include "base/thread_pool.h"
+#include "engine/sequence.h"
 #include "engine/service.h"
+#include "engine/step_cost_estimator.h"
+#include "engine/step_observer.h"
 #include "kernels/kernel_set.h"
 #include "kv/cache.h"
 #include "model/forward.h"
 #include "model/kv_codec_spec.h"
 #include "model/model.h"
 #include "model/sampler.h"
+#include "sched/kv_memory.h"
 #include "sched/scheduler.h"
 
 namespace ashlar::engine {
@@ -34,6 +45,10 @@ struct EngineOptions {
   kv::Reuse reuse = kv::Reuse::kOn;
   kv::ReplacementKind replacement = kv::ReplacementKind::kLru;
   sched::SchedulerLimits limits;
+  // Promised at admission beyond the known tokens; KvMemory::kWholeLength: all that may come.
+  std::uint64_t headroom_tokens = 64;
+  // What steps last; unset: measured.
+  std::optional<sched::StepCost> step_cost;
 };
 
 class Engine {
@@ -46,6 +61,9 @@ class Engine {
 
   const ServiceInfo& info() const { return info_; }
   ServiceStats stats() const;
+
+  // Told of every step from now on; null: nobody. It must outlive the engine.
+  void Observe(StepObserver* observer) { observer_ = observer; }
 
   // Whether the request could ever run; errors as Service::Submit says. Thread-safe: reads only
   // what never changes.
@@ -67,61 +85,58 @@ class Engine {
   std::uint64_t workspace_bytes() const { return forward_.workspace_bytes(); }
   const kv::KvCache& cache() const { return *cache_; }
   kv::KvCache& cache() { return *cache_; }
+  const sched::Scheduler& scheduler() const { return scheduler_; }
 
  private:
-  struct Sequence {
-    RequestId id;
-    GenerationRequest request;
-    std::shared_ptr<EventSink> sink;
-    std::vector<TokenId> tokens;  // prompt and completion
-    kv::Scope scope;
-    kv::ScopeDigest digest;
-    kv::PrefixHashes hashes;  // of the prompt, while it waits
-    std::optional<kv::Sequence> cached;
-    std::optional<model::TokenHistory> history;  // only when a penalty is asked for
-    std::vector<TokenLogprobs> prompt_logprobs;
-    std::optional<FinishReason> finish;  // set when the last token is known
-    std::string_view error;              // why, when that is kError
-    Usage usage;
-    std::int64_t submitted_ns = 0;
-    std::int64_t admitted_ns = 0;
-    std::int64_t first_token_ns = 0;
-    std::int64_t last_token_ns = 0;
-
-    std::uint64_t generated() const { return tokens.size() - request.prompt.size(); }
-  };
+  static constexpr std::int64_t kNoDeadline = std::numeric_limits<std::int64_t>::max();
 
   Engine(const model::Model& model, const kernels::KernelSet& kernels, ThreadPool& pool,
          const Clock& clock, const EngineOptions& options, std::unique_ptr<kv::KvCache> cache);
 
+  // engine_check.cc
+  Status CheckFields(const GenerationRequest& request) const;
   // Tokens whose K and V the sequence may come to hold.
   static std::uint64_t StoredTokens(const GenerationRequest& request);
-  kv::AdmitOptions AdmitOptionsOf(const GenerationRequest& request) const;
-  sched::Admission Admit(SequenceId id);
+
+  // engine.cc
+  bool EndExpired();
+  void OnAdmitted(const sched::AdmittedSequence& admitted);
   void RunPlan(const sched::StepPlan& plan);
-  void EndStepOf(Sequence& sequence, const sched::StepItem& item);
-  void OnLogits(Sequence& sequence, std::uint64_t position, std::span<const float> logits);
-  void SampleNext(Sequence& sequence, std::span<const float> logits);
-  void ReportFirstToken(Sequence& sequence);
+  void GatherChunks(const sched::StepPlan& plan);
+  void EndStepOf(std::size_t chunk, const sched::StepItem& item);
+  void Refuse(SequenceId id);
+  void EndStep(const sched::StepPlan& plan);
   void Finish(SequenceId id, FinishReason reason, std::string_view error);
 
+  // engine_output.cc
+  void OnLogits(Sequence& sequence, std::uint64_t position, std::span<const float> logits);
+  void Report(Sequence& sequence, std::uint64_t position, std::span<const float> logits);
+  void SampleNext(Sequence& sequence, std::span<const float> logits);
+  TokenId Sample(const Sequence& sequence, std::span<const float> logits);
+  void ReportFirstToken(Sequence& sequence);
+
   const Clock& clock_;
-  const std::uint32_t prefill_chunk_;
-  const kv::Reuse reuse_;
+  const std::optional<sched::StepCost> step_cost_;
   const kv::Scope scope_;  // without a salt
   std::unique_ptr<kv::KvCache> cache_;
+  sched::KvMemory memory_;
   model::ForwardPass forward_;
   model::Sampler sampler_;
   sched::Scheduler scheduler_;
+  StepCostEstimator estimator_;
+  StepObserver* observer_ = nullptr;
   std::uint64_t context_ = 0;  // what the model or the flag allows; the KV budget may allow less
   ServiceInfo info_;
+  ServiceStats stats_;  // counters
   std::unordered_map<SequenceId, std::unique_ptr<Sequence>> sequences_;
+  std::int64_t next_deadline_ns_ = kNoDeadline;  // at or before the earliest
 
   // Of the step being run; kept to reuse their memory.
+  StepRecord record_;
   std::vector<model::Chunk> chunks_;
   std::vector<model::GroupBlocks> group_blocks_;  // [chunks, lane groups]
   std::vector<Sequence*> batch_;
-  std::uint64_t refused_ = 0;  // sequences ended because K or V was not finite
+  std::vector<float> masked_;  // [vocab] f32: logits without stop tokens
 };
 
 }  // namespace ashlar::engine

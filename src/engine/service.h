@@ -1,6 +1,8 @@
 // What the engine offers to whoever serves people: token ids in, token ids out. No text, no JSON.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -28,6 +30,7 @@ struct GenerationRequest {
   std::uint64_t max_tokens = 16;  // tokens to generate at the most; 0 only computes the prompt
   std::vector<TokenId> stop_tokens = {};  // generating one of these ends the sequence; it is
                                           // reported as the last token, with FinishReason::kStop
+  std::uint64_t min_tokens = 0;  // no stop token is generated before so many; at most max_tokens
   // Report the logprob of each generated token and of this many most likely ones.
   std::optional<std::uint32_t> top_logprobs = std::nullopt;
   // Report the same for every prompt token but the first (needs top_logprobs).
@@ -37,10 +40,20 @@ struct GenerationRequest {
   // Prefixes are shared only between requests with the same salt. A secret of the tenant; empty:
   // shared with all that have none. At most 4096 bytes.
   std::string cache_salt = {};
+  // Lower is more urgent: goes first, and makes less urgent ones give way for memory or a place.
+  std::int32_t priority = 0;
+  // Of equal priority, tenants share the computed tokens by their weights. At most 256 bytes; empty
+  // is the tenant of all that name none.
+  std::string tenant = {};
+  std::uint32_t tenant_weight = 1;  // 1 to 1000; the last one given counts for the tenant
+  // When it ends, wherever it is then, with FinishReason::kDeadline: a time of the engine's clock.
+  std::int64_t deadline_ns = 0;  // 0: none
 };
 
-enum class FinishReason { kStop, kLength, kCancelled, kError };
-std::string_view NameOf(FinishReason reason);  // "stop", "length", "cancelled", "error"
+enum class FinishReason : std::uint8_t { kStop, kLength, kCancelled, kError, kDeadline };
+inline constexpr std::size_t kFinishReasons = 5;
+// "stop", "length", "cancelled", "error", "deadline"
+std::string_view NameOf(FinishReason reason);
 
 struct TokenLogprobs {
   TokenId token = 0;
@@ -52,11 +65,14 @@ struct Usage {
   std::uint64_t prompt_tokens = 0;
   std::uint64_t cached_tokens = 0;  // prompt tokens served from the cache
   std::uint64_t completion_tokens = 0;
-  std::int64_t queue_ns = 0;    // submitted to admitted
-  std::int64_t ttft_ns = 0;     // submitted to first token
-  std::int64_t prefill_ns = 0;  // admitted to first token
-  std::int64_t decode_ns = 0;   // first to last token
-  std::uint64_t kv_bytes = 0;   // bytes of the blocks the sequence held at its end
+  std::int64_t queue_ns = 0;      // submitted to admitted
+  std::int64_t ttft_ns = 0;       // submitted to first token
+  std::int64_t prefill_ns = 0;    // admitted to first token
+  std::int64_t decode_ns = 0;     // first to last token
+  std::uint64_t kv_bytes = 0;     // bytes of the blocks the sequence held at its end
+  std::uint64_t preemptions = 0;  // how often it gave its memory up and was resumed, or waited
+                                  // for that at its end
+  std::uint64_t recomputed_tokens = 0;  // computed again after them
 };
 
 // Receives what happens to one request, in order, on the engine's thread: must return quickly and
@@ -93,6 +109,21 @@ struct ServiceStats {
   std::uint64_t kv_bytes_used = 0;    // by running requests
   std::uint64_t kv_bytes_cached = 0;  // idle: kept for requests to come, given up when needed
   std::uint64_t kv_refused = 0;  // sequences ended because their keys or values were not finite
+
+  // Counters since the start; they only rise.
+  std::uint64_t steps = 0;
+  std::int64_t plan_ns = 0;      // choosing, admitting, preempting; addresses of blocks
+  std::int64_t forward_ns = 0;   // the model
+  std::int64_t sample_ns = 0;    // tokens from logits, and telling sinks of them
+  std::uint64_t admissions = 0;  // first ones, of sequences
+  std::uint64_t preemptions = 0;
+  std::uint64_t prefill_tokens = 0;                         // computed, recomputed ones among them
+  std::uint64_t recomputed_tokens = 0;                      // of sequences that have ended
+  std::uint64_t decode_tokens = 0;                          // computed one after another
+  std::uint64_t generated_tokens = 0;                       // that sinks heard of
+  std::uint64_t prompt_tokens = 0;                          // of admitted sequences
+  std::uint64_t cached_tokens = 0;                          // of those, served from the cache
+  std::array<std::uint64_t, kFinishReasons> finished = {};  // sequences, by FinishReason
 };
 
 struct Submission {

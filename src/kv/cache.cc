@@ -135,7 +135,8 @@ std::unique_ptr<SequenceState> KvCache::Start(const Prompt& prompt, const AdmitO
   state->account = options.account;
   state->retention = options.retention;
   for (std::uint32_t g = 0; g < core_->groups(); ++g) state->tables[g].promised = needed_[g];
-  const std::uint64_t reserved = std::min(options.max_tokens, kReservedTokens);
+  const std::uint64_t reserved =
+      std::min(std::max(options.max_tokens, options.likely_tokens), kReservedTokens);
   state->tokens.reserve(reserved);
   state->tokens.assign(prompt.tokens.begin(), prompt.tokens.end());
   for (SequenceState::Table& table : state->tables) {

@@ -54,9 +54,10 @@ struct Prompt {
 };
 
 struct AdmitOptions {
-  std::uint64_t max_tokens = 0;    // stored at the most: at least the prompt
-  std::uint64_t chunk = 1;         // the most tokens of one Prepare
-  std::uint64_t max_rollback = 0;  // tokens that Truncate can always take back, windows or not
+  std::uint64_t max_tokens = 0;     // promised: at least the prompt
+  std::uint64_t likely_tokens = 0;  // so many may come: their bookkeeping grows without allocation
+  std::uint64_t chunk = 1;          // the most tokens of one Prepare
+  std::uint64_t max_rollback = 0;   // tokens that Truncate can always take back, windows or not
   AccountId account = kCommonAccount;
   Retention retention = {};
   Reuse reuse = Reuse::kOn;

@@ -138,6 +138,9 @@ class Sequence {
   // Blocks by store group that Fork would have promised to it: exact.
   void BlocksNeededToFork(std::uint64_t max_tokens, std::vector<std::uint64_t>& blocks) const;
 
+  // How its blocks will be kept when it goes; otherwise as it was admitted.
+  void Retain(const Retention& retention) { state_->retention = retention; }
+
   // By block number, to ceil((size() + prepared) / block_tokens).
   std::span<const BlockId> blocks(std::uint32_t group) const {
     return state_->tables[group].blocks;

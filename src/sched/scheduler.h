@@ -1,33 +1,55 @@
-// Decides who computes what in the next step. Pure: no threads, no clock, no memory of its own
-// beyond the list of sequences; the same calls give the same plans.
+// Decides who computes what in the next step. Pure: no threads, no clock, no tokens, no bytes; the
+// same calls give the same plans.
 //
-//            Add              Plan admits              Remove
-//   (new) --------> waiting ---------------> running ---------> (gone)
+//                            +------------- preempted -------------+
+//                            v                                     |
+//            Add          waiting ------- Plan admits ------> running --- Remove ---> (gone)
+//   (new) ------------>  (WaitingLine)
 //
-// A step has a budget of tokens. Running sequences that only extend their text take one token each,
-// first; prompts being computed share the rest in order of admission, at most `prefill_chunk`
-// tokens each; then waiting sequences are admitted in order of arrival while blocks, places and
-// budget last.
+// A step has a budget of tokens, and is planned in this order:
 //
-// Admission asks the owner of the memory (an Admitter, the engine or a simulator), which answers
-// for one sequence at a time:
-//   admitted   the memory of its whole possible length is promised; tokens that are in the cache
-//              already are not computed again
-//   no memory  it waits, and all behind it: the first that needs memory is never overtaken, so it
-//              is admitted as soon as enough running ones have ended
-//   wait       a running sequence is computing a part of its prompt; those behind it may go first
-// A running sequence never waits for memory, and whoever waits for a prefix waits for a running
-// sequence: so there is always progress.
+//   1. Decodes: running sequences that extend their text, one token each (more where more are known
+//      already). Room for them is made first, in order of urgency (priority, then age). Where there
+//      is none, a victim gives its memory up.
+//   2. Prefills share what is left of the budget, at most prefill_chunk tokens each: by priority,
+//      then whose tenant has been served least, then running ones before waiting ones, then age. A
+//      waiting one is admitted when its turn comes, if there is a place and memory. While decodes
+//      run, an ITL target bounds the time that prefills add to the step as StepCost predicts it;
+//      but kPrefillFloor tokens of them always go, so that prefills do not starve.
+//
+// Memory. Admission promises the known tokens and some headroom; decodes grow on demand. The
+// victim is the least urgent (never more urgent than who asks; it may be the one that asks); of
+// equal priority one that has gained something since it was resumed; then the one with the least
+// work at stake; then the youngest. Never the first of all running ones by (priority, age). A
+// waiting sequence makes only strictly less urgent ones give way, for memory or a place, and the
+// first of all only when it comes before it itself.
+//
+// Why everything ends. The first running sequence (by priority, age) can always go on: it may take
+// everybody else's memory, and alone it fits. It has a token in every step while it decodes and
+// its tenant's share while it prefills; it is overtaken only by one that is more urgent or older.
+// Whoever was preempted, or refused memory, goes before new ones of its priority, the oldest first,
+// and all behind it wait: so memory comes together. Whoever waits for a prefix waits for a running
+// sequence and is asked again when that goes. Only priorities may starve somebody, as they are
+// meant to: by strictly more urgent ones that keep coming.
+//
+// Cost: a plan is O(running + admitted x (running + tenants that wait)), and O(running) more for
+// each victim. Decode steps allocate nothing.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
+#include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "base/ids.h"
 #include "base/result.h"
-#include "base/thread_pool.h"
+#include "sched/fair_share.h"
+#include "sched/memory.h"
+#include "sched/sequence.h"
+#include "sched/step_cost.h"
+#include "sched/step_plan.h"
+#include "sched/waiting_line.h"
 
 namespace ashlar::sched {
 
@@ -35,6 +57,8 @@ struct SchedulerLimits {
   std::uint32_t max_step_tokens = 512;  // rows of one forward pass
   std::uint32_t prefill_chunk = 256;    // prompt tokens of one sequence in one step
   std::uint32_t max_running = 64;       // sequences; at most max_step_tokens
+  // While decodes run, prefills join a step only as far as it lasts no longer; 0: no target.
+  std::int64_t itl_target_ns = 0;
 };
 
 // Errors: kInvalidArgument naming the limit, its value and what is allowed.
@@ -42,71 +66,88 @@ Status Validate(const SchedulerLimits& limits);
 
 struct SequenceSpec {
   SequenceId id;
-  std::uint64_t tokens = 0;  // known now: the prompt; at least 1
-};
-
-struct Admission {
-  enum class Answer : std::uint8_t { kAdmitted, kNoMemory, kWait };
-  Answer answer = Answer::kNoMemory;
-  std::uint64_t cached_tokens = 0;  // kAdmitted: computed already; less than the sequence's tokens
-};
-using Admitter = FunctionRef<Admission(SequenceId)>;
-
-// How many sequences that wait for a prefix are asked about in one step.
-inline constexpr std::size_t kMaxPrefixWaiters = 64;
-
-struct StepItem {
-  SequenceId id;
-  std::uint64_t position = 0;  // of the first token to compute
-  std::uint32_t tokens = 0;
-  bool reaches_end = false;  // the last known token is among them: its logits give the next one
-};
-
-struct StepPlan {
-  std::vector<SequenceId> admitted;
-  std::vector<StepItem> items;  // empty: nothing to do
-  std::uint32_t tokens = 0;     // sum over items
+  std::uint64_t tokens = 0;      // known now: the prompt; at least 1
+  std::int32_t priority = 0;     // lower is more urgent
+  std::string_view tenant = {};  // whose share of the computed tokens it takes
+  std::uint32_t weight = 1;      // of that tenant: FairShare::Join
 };
 
 class Scheduler {
  public:
+  // Prefill tokens in a step whatever the ITL target says.
+  static constexpr std::uint32_t kPrefillFloor = 16;
+  // How many sequences may turn out to wait for a prefix in one step.
+  static constexpr std::uint32_t kMaxParkedPerStep = 64;
+  // Steps after which a sequence that memory was refused is asked about again though none was given
+  // back: what it shares may have changed.
+  static constexpr std::uint64_t kAskAgainSteps = 16;
+
   // Precondition: the limits are valid.
   explicit Scheduler(const SchedulerLimits& limits);
 
-  // Puts a sequence at the end of the queue.
+  void SetCost(const StepCost& cost) { cost_ = cost; }
+  const StepCost& cost() const { return cost_; }
+
+  // Puts a new sequence in line.
   void Add(const SequenceSpec& spec);
-  // Takes a sequence out, waiting or running. False when it is neither.
+  // Takes a sequence out, waiting or running. False when it is neither. Its memory is its owner's
+  // business.
   bool Remove(SequenceId id);
 
-  // Plans the next step; asks `admit` for waiting sequences while places and budget last. Call once
-  // per step, Commit after it: the plan is valid until the next call, which forgets who was
-  // admitted.
-  const StepPlan& Plan(Admitter admit);
-
+  // Plans the next step. Call once per step, Commit after it: the plan is valid until the next
+  // call, which forgets who was admitted.
+  const StepPlan& Plan(Memory& memory);
   // The plan's items have been computed. Once per plan.
   void Commit();
-  // A token was appended to the sequence: there is one more to compute. Precondition: running, all
-  // its known tokens computed.
-  void Append(SequenceId id);
+  // More tokens of the sequence are known, to be computed. Precondition: running, all those known
+  // before are computed.
+  void Append(SequenceId id, std::uint32_t tokens = 1);
 
   std::size_t running() const { return running_.size(); }
-  std::size_t waiting() const { return waiting_.size(); }
+  std::size_t waiting() const { return line_.size(); }
+  std::size_t tenants() const { return shares_.tenants(); }
+
+  // CHECKs that running and waiting sequences are what they should be. O(sequences).
+  void CheckInvariants() const;
 
  private:
-  struct Running {
-    SequenceId id;
-    std::uint64_t known = 0;     // prompt and generated tokens
-    std::uint64_t computed = 0;  // of those, with K and V in their blocks
-  };
+  enum class Try : std::uint8_t { kAdmitted, kParked, kRefused };
 
-  void AdmitWaiting(Admitter admit);
-  Running* Find(SequenceId id);
-  void PlanItem(const Running& sequence, std::uint32_t limit);
+  void PlanDecodes(Memory& memory);
+  void PlanPrefills(Memory& memory);
+  Sequence* NextPrefill() const;
+  void PlanPrefill(Sequence& sequence, Memory& memory);
+  std::uint32_t PrefillRoom(std::uint64_t position) const;
+  void PlanItem(Sequence& sequence, std::uint32_t tokens);
+  void Unplan(const Sequence& sequence);
 
-  SchedulerLimits limits_;
-  std::deque<SequenceSpec> waiting_;  // bounded by the engine's queue limit
-  std::vector<Running> running_;      // in order of admission
+  Try TryAdmit(Sequence& next, Memory& memory);
+  bool MayAskAbout(const Sequence& sequence) const;
+  void StartRunning(Sequence& sequence, std::uint64_t cached_tokens);
+  bool MakeRoom(Sequence& sequence, std::uint32_t tokens, Memory& memory);
+  // The one that gives its memory up, of those with a priority value of at least this, but the
+  // spared one; null when there is none.
+  Sequence* FindVictim(std::int64_t priority, const Sequence* spared, const Memory& memory) const;
+  bool PreemptLessUrgent(const Sequence& than, Memory& memory);
+  void Preempt(Sequence& sequence, Memory& memory);
+  void StopRunning(Sequence& sequence);
+
+  const SchedulerLimits limits_;
+  StepCost cost_;
+  FairShare shares_;
+  std::unordered_map<SequenceId, Sequence> sequences_;
+  WaitingLine line_;
+  std::vector<Sequence*> running_;  // by order
+  std::uint64_t arrivals_ = 0;
+  std::uint64_t step_ = 0;
+  std::uint64_t epoch_ = 1;            // how often a running sequence gave its memory back
+  std::uint64_t computed_tokens_ = 0;  // in all steps
+
+  // Of the step being planned.
   StepPlan plan_;
+  std::vector<Sequence*> decodes_;
+  double prefill_left_ns_ = 0;
+  std::uint32_t floor_left_ = 0;
 };
 
 }  // namespace ashlar::sched

@@ -279,13 +279,17 @@ void Generation::HandleFinish(std::size_t index, const FinishEvent& event) {
     return;
   }
   const bool is_stopped = sequence.stream.is_stopped();
-  if (event.reason == engine::FinishReason::kError ||
-      (event.reason == engine::FinishReason::kCancelled && !is_stopped)) {
-    const bool is_error = event.reason == engine::FinishReason::kError;
-    FailAnswer({.status = is_error ? 500 : 503,
+  const bool is_error = event.reason == engine::FinishReason::kError;
+  const bool is_late = event.reason == engine::FinishReason::kDeadline;
+  if (is_error || is_late || (event.reason == engine::FinishReason::kCancelled && !is_stopped)) {
+    FailAnswer({.status = is_error  ? 500
+                          : is_late ? 504
+                                    : 503,
                 .message = event.error.empty() ? "the request was ended before it was complete"
                                                : event.error,
-                .code = is_error ? "" : "service_unavailable"});
+                .code = is_error  ? ""
+                        : is_late ? "deadline_exceeded"
+                                  : "service_unavailable"});
     return;
   }
   Emit(index, sequence.stream.Finish());
