@@ -86,6 +86,8 @@ class Engine {
   const kv::KvCache& cache() const { return *cache_; }
   kv::KvCache& cache() { return *cache_; }
   const sched::Scheduler& scheduler() const { return scheduler_; }
+  // Of requests without a salt.
+  const kv::Scope& scope() const { return scope_; }
 
  private:
   static constexpr std::int64_t kNoDeadline = std::numeric_limits<std::int64_t>::max();

@@ -43,6 +43,7 @@ Ending EndingOf(engine::FinishReason reason, bool is_stopped) {
     case engine::FinishReason::kLength:
       return Ending::kLength;
     case engine::FinishReason::kCancelled:
+    case engine::FinishReason::kDeadline:
       return Ending::kAbort;
     case engine::FinishReason::kError:
       return Ending::kError;
@@ -280,7 +281,7 @@ void Generation::HandleFinish(std::size_t index, const FinishEvent& event) {
   }
   const bool is_stopped = sequence.stream.is_stopped();
   const bool is_error = event.reason == engine::FinishReason::kError;
-  const bool is_late = event.reason == engine::FinishReason::kDeadline;
+  const bool is_late = event.reason == engine::FinishReason::kDeadline && !is_stopped;
   if (is_error || is_late || (event.reason == engine::FinishReason::kCancelled && !is_stopped)) {
     FailAnswer({.status = is_error  ? 500
                           : is_late ? 504

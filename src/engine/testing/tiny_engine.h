@@ -26,13 +26,15 @@ inline model::TinyModelOptions TinyEngineModel() {
 
 class TinyEngine {
  public:
-  explicit TinyEngine(const EngineOptions& options = DefaultOptions(), std::size_t threads = 1)
+  // With a clock of its own unless one is given.
+  explicit TinyEngine(const EngineOptions& options = DefaultOptions(), std::size_t threads = 1,
+                      const Clock* clock = nullptr)
       : bytes_(model::MakeTinyModel(TinyEngineModel()).Build()),
         file_(std::make_unique<gguf::ModelFile>(*gguf::ModelFile::Parse(bytes_, "tiny"))),
         pool_(threads),
         model_(*model::Model::Load(*file_, pool_, nullptr)),
-        engine_(*Engine::Create(*model_, kernels::KernelsFor(kernels::BestIsa()), pool_, clock_,
-                                options)) {}
+        engine_(*Engine::Create(*model_, kernels::KernelsFor(kernels::BestIsa()), pool_,
+                                clock == nullptr ? clock_ : *clock, options)) {}
 
   static EngineOptions DefaultOptions() {
     return {.kv_memory_bytes = 4 << 20,
