@@ -32,11 +32,11 @@ std::vector<GenerationRequest> MixedRequests() {
   std::vector<GenerationRequest> requests;
   requests.reserve(16);
   for (std::uint32_t i = 0; i < 16; ++i) {
-    GenerationRequest request = {.prompt = Prompt(1 + 11 * i, 100 + i),
+    GenerationRequest request = {.prompt = Prompt(1 + 5 * i, 100 + i),
                                  .sampling = {.temperature = i % 2 == 0 ? 0.0 : 0.9,
                                               .frequency_penalty = i % 3 == 0 ? 0.5 : 0.0,
                                               .seed = i},
-                                 .max_tokens = 20 + 9 * i};
+                                 .max_tokens = 60 + 7 * i};
     if (i % 2 == 0) request.prompt.insert(request.prompt.begin(), common.begin(), common.end());
     if (i % 4 == 1) {
       request.top_logprobs = 3;
@@ -119,7 +119,7 @@ TEST_P(Preemption, ChangesNoAnswerInAQuarterOfTheMemory) {
       ExpectSame(*together[i], *alone[i]);
       preemptions += together[i]->usage.preemptions;
     }
-    EXPECT_GT(preemptions, 3u);
+    EXPECT_GE(preemptions, 5u);
     EXPECT_EQ(engine->stats().preemptions, preemptions);
     EXPECT_GT(engine->stats().recomputed_tokens, 0u);
     EXPECT_EQ(engine->cache().live_bytes(), 0u);

@@ -5,31 +5,22 @@
 namespace ashlar::engine {
 namespace {
 
-constexpr double kFade = 0.98;       // weight of a step beside the one after it: some 50 count
-constexpr int kSweeps = 16;          // of coordinate descent; it goes on from the last solution
-constexpr double kLongest = 4;       // a step that waited for the processor counts as this many
-                                     // times what was expected
-constexpr std::uint64_t kFirst = 8;  // steps that count whatever they lasted
+constexpr double kFade = 0.98;  // weight of a step beside the one after it: some 50 count
+constexpr int kSweeps = 16;     // of coordinate descent; it goes on from the last solution
+constexpr double kFar = 4;      // times what was expected
 
 }  // namespace
 
 void StepCostEstimator::Observe(std::uint64_t tokens, std::uint64_t pairs,
                                 std::int64_t duration_ns) {
-  auto duration = static_cast<double>(duration_ns);
-  if (++steps_ > kFirst) duration = std::min(duration, kLongest * cost_.PredictNs(tokens, pairs));
+  const auto duration = static_cast<double>(duration_ns);
+  const bool is_known = cost_ != sched::StepCost{};
+  was_left_out_ = is_known && !was_left_out_ && duration > kFar * cost_.PredictNs(tokens, pairs);
+  if (was_left_out_) return;
   std::array<double, kTerms> terms = {1, static_cast<double>(tokens), static_cast<double>(pairs)};
   for (std::size_t i = 0; i < kTerms; ++i) {
-    if (terms[i] > units_[i]) {
-      const double ratio = units_[i] / terms[i];
-      for (std::size_t j = 0; j < kTerms; ++j) {
-        squares_[i][j] *= ratio;
-        squares_[j][i] *= ratio;
-      }
-      products_[i] *= ratio;
-      if (ratio > 0) solution_[i] /= ratio;
-      units_[i] = terms[i];
-    }
-    terms[i] /= units_[i];
+    if (terms[i] > units_[i]) Rescale(i, terms[i]);
+    if (units_[i] > 0) terms[i] /= units_[i];
   }
   for (std::size_t i = 0; i < kTerms; ++i) {
     for (std::size_t j = 0; j < kTerms; ++j) {
@@ -38,6 +29,17 @@ void StepCostEstimator::Observe(std::uint64_t tokens, std::uint64_t pairs,
     products_[i] = kFade * products_[i] + terms[i] * duration;
   }
   Solve();
+}
+
+void StepCostEstimator::Rescale(std::size_t term, double unit) {
+  const double ratio = units_[term] / unit;
+  for (std::size_t j = 0; j < kTerms; ++j) {
+    squares_[term][j] *= ratio;
+    squares_[j][term] *= ratio;
+  }
+  products_[term] *= ratio;
+  if (ratio > 0) solution_[term] /= ratio;
+  units_[term] = unit;
 }
 
 // Starting from the last solution matters: where the last steps were all alike they leave a

@@ -1,5 +1,6 @@
 // What steps last, learned from those that were run: least squares over (1, tokens, pairs) with old
-// steps fading away, and no coefficient below 0. O(1) a step, no allocation.
+// steps fading away, and no coefficient below 0. A single step that lasts far longer than expected
+// (it waited for the processor) is left out. O(1) a step, no allocation.
 #pragma once
 
 #include <array>
@@ -21,6 +22,7 @@ class StepCostEstimator {
  private:
   static constexpr std::size_t kTerms = 3;
 
+  void Rescale(std::size_t term, double unit);
   void Solve();
 
   // Sums over steps, each term in units of its largest value seen so far.
@@ -28,7 +30,7 @@ class StepCostEstimator {
   std::array<double, kTerms> products_ = {};
   std::array<double, kTerms> units_ = {1, 0, 0};
   std::array<double, kTerms> solution_ = {};
-  std::uint64_t steps_ = 0;
+  bool was_left_out_ = false;  // the last step
   sched::StepCost cost_;
 };
 
