@@ -88,6 +88,11 @@ bool Exchange::Write(std::string_view bytes) {
   return true;
 }
 
+std::size_t Exchange::unsent_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return unsent_bytes_;
+}
+
 void Exchange::End() {
   std::function<void()> dropped;
   const std::lock_guard lock(mutex_);
@@ -254,6 +259,8 @@ void Responder::StartStream(const HttpResponse& headers, std::string_view heartb
 }
 
 bool Responder::Write(std::string_view bytes) const { return impl_->exchange().Write(bytes); }
+
+std::size_t Responder::unsent_bytes() const { return impl_->exchange().unsent_bytes(); }
 
 void Responder::End() const { impl_->exchange().End(); }
 

@@ -67,6 +67,7 @@ class Exchange {
   void Send(HttpResponse response);
   void StartStream(const HttpResponse& head, std::string_view heartbeat = {});
   bool Write(std::string_view bytes);
+  std::size_t unsent_bytes() const;
   void End();
   void OnClientGone(std::function<void()> on_gone);
   // The last handle has gone: answers with `fallback` if nothing else has, cuts an unfinished

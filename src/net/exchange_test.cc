@@ -93,7 +93,9 @@ TEST_F(ExchangeTest, CutsAStreamWhoseUnsentBytesPassTheLimit) {
   exchange->MarkSent(exchange->TakeOutput().bytes.size());
   EXPECT_TRUE(exchange->Write(std::string(900, 'x')));
   const std::size_t taken = exchange->TakeOutput().bytes.size();  // in flight still counts
-  EXPECT_TRUE(exchange->Write(std::string(900, 'x')));            // 905 were unsent: not above
+  EXPECT_EQ(exchange->unsent_bytes(), taken);
+  EXPECT_TRUE(exchange->Write(std::string(900, 'x')));  // not above
+  EXPECT_GT(exchange->unsent_bytes(), 1000u);
   EXPECT_FALSE(exchange->Write("x"));
   EXPECT_FALSE(exchange->Write("x"));
   EXPECT_TRUE(exchange->TakeOutput().is_cut);

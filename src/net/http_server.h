@@ -90,6 +90,9 @@ class Responder {
   // max_pending_bytes were unsent already), and the stream is over; the caller should cancel its
   // work.
   bool Write(std::string_view bytes) const;
+  // Bytes of the answer that the client has not been sent yet. Who has much to write looks here to
+  // write no faster than it is read.
+  std::size_t unsent_bytes() const;
   void End() const;
 
   // `on_gone` is called once, on an io thread, when the client disconnects, or its stream is cut,

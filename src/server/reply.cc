@@ -30,7 +30,9 @@ struct Reply::Shared {
 Reply::Reply(net::Responder responder, std::unique_ptr<RequestRecord> record, const Clock& clock,
              std::shared_ptr<RequestObserver> observer)
     : responder_(std::move(responder)),
-      shared_(std::make_shared<Shared>(std::move(record), clock, std::move(observer))) {}
+      shared_(std::make_shared<Shared>(std::move(record), clock, std::move(observer))) {
+  responder_.AddHeader("X-Request-Id", shared_->record->id);
+}
 
 RequestRecord& Reply::record() const { return *shared_->record; }
 
@@ -38,13 +40,8 @@ RequestObserver* Reply::observer() const { return shared_->observer.get(); }
 
 std::int64_t Reply::age_ns() const { return shared_->age_ns(); }
 
-void Reply::NoteHead(net::HttpResponse& head) const {
-  record().status = head.status;
-  head.headers.emplace_back("X-Request-Id", record().id);
-}
-
 void Reply::Send(net::HttpResponse response) const {
-  NoteHead(response);
+  record().status = response.status;
   record().ticket.Release();
   responder_.Send(std::move(response));
 }
@@ -54,7 +51,7 @@ void Reply::StartEvents() const {
   head.content_type = "text/event-stream; charset=utf-8";
   // No proxy may hold events back.
   head.headers = {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}};
-  NoteHead(head);
+  record().status = head.status;
   responder_.StartStream(head, kHeartbeat);
 }
 

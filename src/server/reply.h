@@ -30,6 +30,7 @@ class Reply {
   bool Write(std::string_view bytes) const { return responder_.Write(bytes); }
   // The last bytes of the stream.
   void EndWith(std::string_view bytes) const;
+  std::size_t unsent_bytes() const { return responder_.unsent_bytes(); }
   void OnClientGone(std::function<void()> on_gone) const;
 
   RequestRecord& record() const;
@@ -40,8 +41,6 @@ class Reply {
 
  private:
   struct Shared;
-
-  void NoteHead(net::HttpResponse& head) const;
 
   net::Responder responder_;
   std::shared_ptr<Shared> shared_;
