@@ -148,6 +148,7 @@ Result<EngineSetup> ResolveEngineFlags(const EngineFlags& flags) {
   ASHLAR_ASSIGN(setup.engine.kv_codec, model::ParseKvCodecSpec(flags.kv_codec));
   ASHLAR_ASSIGN(setup.engine.kv_memory_bytes, ParseByteSize(flags.kv_memory));
   setup.engine.block_tokens = flags.block_tokens;
+  setup.engine.max_events = flags.kv_events;
   ASHLAR_ASSIGN(setup.engine.reuse, ParsePrefixCache(flags.prefix_cache));
   ASHLAR_ASSIGN(setup.engine.replacement, kv::ParseReplacementKind(flags.replacement));
   ASHLAR_ASSIGN(setup.engine.limits.prefill_chunk,

@@ -8,7 +8,9 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "apps/commands.h"
 #include "apps/serve_flags.h"
@@ -17,9 +19,13 @@
 #include "base/log.h"
 #include "base/version.h"
 #include "engine/runner.h"
+#include "kv/event_log.h"
 #include "net/http_server.h"
+#include "server/control_routes.h"
 #include "server/openai_server.h"
+#include "server/recent_requests.h"
 #include "server/request_log.h"
+#include "server/request_metrics.h"
 #include "server/router.h"
 
 namespace ashlar::apps {
@@ -81,11 +87,23 @@ Status Serve(const ServeFlags& flags) {
   setup.api.version = kVersion;
   setup.api.clock = &session->clock();
   server::OpenAiServer api(runner, session->tokenizer(), std::move(renderer), setup.api);
-  server::Router router(session->clock(), std::make_shared<server::RequestLog>(),
+  const auto metrics = std::make_shared<server::RequestMetrics>(runner.info().max_context);
+  const auto recent = std::make_shared<server::RecentRequests>();
+  server::ControlRoutes control(runner, runner.info(), metrics, recent,
+                                {.model_name = name, .version = kVersion});
+  server::Router router(session->clock(),
+                        std::make_shared<server::RequestObservers>(
+                            std::vector<std::shared_ptr<server::RequestObserver>>{
+                                std::make_shared<server::RequestLog>(), metrics, recent}),
                         server::Doorkeeper(std::move(setup.keys), std::move(setup.cors_origins)));
   api.AddRoutes(router);
+  control.AddRoutes(router);
   setup.http.refuse_head = [&router](const net::HttpRequest& head) {
     return router.RefuseHead(head);
+  };
+  setup.http.format_error = [&metrics](int status, std::string_view message) {
+    metrics->OnRefused(status);
+    return server::OpenAiServer::FormatError(status, message);
   };
   ASHLAR_ASSIGN(const auto http,
                 net::HttpServer::Start(
@@ -100,6 +118,7 @@ Status Serve(const ServeFlags& flags) {
   sigwait(&end_signals, &signal);
   ASHLAR_LOG_INFO("{}: finishing what runs, at most {} s; again cuts it",
                   signal == SIGINT ? "interrupted" : "terminated", flags.drain_timeout_s);
+  control.Stop();  // streams of events never end by themselves
   Drain(api, *http, end_signals, flags.drain_timeout_s);
   pthread_sigmask(SIG_UNBLOCK, &end_signals, nullptr);  // the next one ends the process at once
   runner.Stop();

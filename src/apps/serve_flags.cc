@@ -166,6 +166,12 @@ void AddServeFlags(CLI::App& command, ServeFlags& flags) {
   command.add_option("--io-threads", flags.io_threads, "threads for the network, 1 to 64")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
+  flags.engine.kv_events = 16'384;
+  command
+      .add_option("--kv-events", flags.engine.kv_events,
+                  "events kept for readers of /kv/events; 0: none")
+      ->check(CLI::Range(std::uint64_t{0}, kv::kMaxEventLogCapacity))
+      ->capture_default_str();
   AddAccessFlags(command, flags);
   AddLimitFlags(command, flags);
   AddTimeoutFlags(command, flags);
@@ -183,7 +189,6 @@ Result<ServeSetup> ResolveServeFlags(const ServeFlags& flags) {
   setup.http.io_threads = flags.io_threads;
   setup.http.max_connections = flags.max_connections;
   setup.http.idle_timeout_ms = Milliseconds(flags.idle_timeout_s);
-  setup.http.format_error = &server::OpenAiServer::FormatError;
   ASHLAR_ASSIGN(setup.http.max_body_bytes, ParseByteSize(flags.max_body));
   ASHLAR_ASSIGN(setup.http.max_header_bytes, ParseByteSize(flags.max_header));
   setup.http.max_total_body_bytes =

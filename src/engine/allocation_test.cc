@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <new>
 
+#include "engine/monitor.h"
 #include "engine/testing/tiny_engine.h"
 
 namespace {
@@ -37,7 +38,10 @@ class AllocationOf : public testing::TestWithParam<const char*> {};
 TEST_P(AllocationOf, DecodeStepsDoNone) {
   EngineOptions options = TinyEngine::DefaultOptions();
   options.kv_codec = *model::ParseKvCodecSpec(GetParam());
+  options.max_events = 1000;
   TinyEngine engine(options, /*threads=*/2);
+  Monitor monitor;
+  engine->Observe(&monitor);
   std::vector<std::shared_ptr<CountingSink>> sinks;
   for (std::uint64_t i = 0; i < 3; ++i) {
     sinks.push_back(std::make_shared<CountingSink>());
@@ -51,6 +55,10 @@ TEST_P(AllocationOf, DecodeStepsDoNone) {
   for (int i = 0; i < 60; ++i) ASSERT_TRUE(engine->Step());  // crosses several block borders
   EXPECT_EQ(g_allocations - before, 0u);
   EXPECT_GT(sinks[0]->tokens, 60);
+  EngineReport report;
+  monitor.AddTo(report);
+  EXPECT_GT(report.histograms.itl.count(), 180u);
+  EXPECT_GT(engine->cache().events().last_sequence(), 9u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Codecs, AllocationOf,

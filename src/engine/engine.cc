@@ -48,11 +48,12 @@ Result<std::unique_ptr<Engine>> Engine::Create(const model::Model& model,
   const model::ModelConfig& config = model.config();
   ASHLAR_ASSIGN(const kv::KvLayout layout,
                 model::KvLayoutOf(config, options.kv_codec, options.block_tokens));
-  ASHLAR_ASSIGN(
-      std::unique_ptr<kv::KvCache> cache,
-      kv::KvCache::Create(
-          layout, {.memory_bytes = options.kv_memory_bytes, .replacement = options.replacement},
-          clock));
+  ASHLAR_ASSIGN(std::unique_ptr<kv::KvCache> cache,
+                kv::KvCache::Create(layout,
+                                    {.memory_bytes = options.kv_memory_bytes,
+                                     .replacement = options.replacement,
+                                     .max_events = options.max_events},
+                                    clock));
   return std::unique_ptr<Engine>(
       new Engine(model, kernels, pool, clock, options, std::move(cache)));
 }
@@ -74,7 +75,8 @@ Engine::Engine(const model::Model& model, const kernels::KernelSet& kernels, Thr
             .kv_codec = options.kv_codec.name,
             .block_tokens = options.block_tokens,
             .kv_bytes_per_token = cache_->layout().bytes_per_token(),
-            .kv_bytes_reserved = cache_->memory_bytes()},
+            .kv_bytes_reserved = cache_->memory_bytes(),
+            .has_prefix_cache = options.reuse == kv::Reuse::kOn},
       masked_(model.config().vocab) {
   context_ = options.max_context > 0 ? options.max_context : model.config().context;
   // The last token of a sequence is not stored.
@@ -179,9 +181,16 @@ bool Engine::EndExpired() {
 }
 
 void Engine::OnAdmitted(const sched::AdmittedSequence& admitted) {
-  if (admitted.is_resumed) return;
   Sequence& sequence = *sequences_.at(admitted.id);
-  sequence.admitted_ns = clock_.NowNs();
+  const std::int64_t now_ns = clock_.NowNs();
+  const AdmissionRecord record{.id = RequestId(admitted.id.value()),
+                               .lookup = sequence.text.lookup,
+                               .is_resumed = admitted.is_resumed,
+                               .queue_ns = now_ns - sequence.submitted_ns};
+  if (observer_ != nullptr) observer_->OnAdmitted(record);
+  sequence.sink->OnAdmitted(record);
+  if (admitted.is_resumed) return;
+  sequence.admitted_ns = now_ns;
   sequence.usage.cached_tokens = admitted.cached_tokens;
   if (sequence.request.report_logits == LogitReport::kComputed) {
     sequence.text.compute_from = std::min(sequence.text.compute_from, admitted.cached_tokens);
@@ -315,6 +324,15 @@ void Engine::Finish(SequenceId id, FinishReason reason, std::string_view error) 
   stats_.recomputed_tokens += usage.recomputed_tokens;
   ++stats_.finished[static_cast<std::size_t>(reason)];
   memory_.Remove(id);  // blocks return before anybody hears of the end
+  if (observer_ != nullptr) {
+    observer_->OnEnd({.id = RequestId(id.value()),
+                      .submitted_ns = sequence.submitted_ns,
+                      .admitted_ns = sequence.admitted_ns,
+                      .first_token_ns = sequence.first_token_ns,
+                      .ended_ns = clock_.NowNs(),
+                      .reason = reason,
+                      .usage = usage});
+  }
   sequence.sink->OnFinish(reason, usage, error);
 }
 

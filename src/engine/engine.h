@@ -44,6 +44,7 @@ struct EngineOptions {
   std::uint64_t max_context = 0;  // 0: what the model was trained for
   kv::Reuse reuse = kv::Reuse::kOn;
   kv::ReplacementKind replacement = kv::ReplacementKind::kLru;
+  std::uint64_t max_events = 0;  // of the cache, kept for readers; 0: none
   sched::SchedulerLimits limits;
   // Promised at admission beyond the known tokens; KvMemory::kWholeLength: all that may come.
   std::uint64_t headroom_tokens = 64;

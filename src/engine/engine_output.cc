@@ -45,6 +45,8 @@ void Engine::Report(Sequence& sequence, std::uint64_t position, std::span<const 
 
 void Engine::ReportFirstToken(Sequence& sequence) {
   sequence.first_token_ns = clock_.NowNs();
+  if (observer_ != nullptr)
+    observer_->OnFirstToken(sequence.first_token_ns - sequence.submitted_ns);
   if (sequence.request.prompt_logprobs) {
     sequence.sink->OnPromptLogprobs(std::move(sequence.prompt_logprobs));
   }
@@ -77,7 +79,11 @@ void Engine::SampleNext(Sequence& sequence, std::span<const float> logits) {
   }
   if (sequence.generated() == 0) ReportFirstToken(sequence);
   sequence.text.tokens.push_back(token);
-  sequence.last_token_ns = clock_.NowNs();
+  const std::int64_t now_ns = clock_.NowNs();
+  if (observer_ != nullptr && sequence.last_token_ns != 0) {
+    observer_->OnNextToken(now_ns - sequence.last_token_ns);
+  }
+  sequence.last_token_ns = now_ns;
   ++stats_.generated_tokens;
   if (sequence.history) sequence.history->Add(token);
   if (request.top_logprobs) {

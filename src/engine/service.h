@@ -14,6 +14,7 @@
 
 #include "base/ids.h"
 #include "base/result.h"
+#include "kv/miss.h"
 #include "model/sampling_params.h"
 
 namespace ashlar::engine {
@@ -75,12 +76,21 @@ struct Usage {
   std::uint64_t recomputed_tokens = 0;  // computed again after them
 };
 
+// A sequence got a place and memory; again, when it had been preempted.
+struct AdmissionRecord {
+  RequestId id;
+  kv::LookupReport lookup;  // what the cache served, and why not more
+  bool is_resumed = false;
+  std::int64_t queue_ns = 0;  // since it was submitted
+};
+
 // Receives what happens to one request, in order, on the engine's thread: must return quickly and
 // must not call back into the service. OnFinish comes exactly once, last, for every accepted
 // request.
 class EventSink {
  public:
   virtual ~EventSink() = default;
+  virtual void OnAdmitted(const AdmissionRecord& admission) { (void)admission; }
   // Once, before the first token, when prompt_logprobs was asked for; entry i is for prompt[i + 1].
   // NOLINTNEXTLINE(performance-unnecessary-value-param): those who override it keep the value.
   virtual void OnPromptLogprobs(std::vector<TokenLogprobs> logprobs) { (void)logprobs; }
@@ -101,6 +111,7 @@ struct ServiceInfo {
   std::uint64_t block_tokens = 0;
   std::uint64_t kv_bytes_per_token = 0;
   std::uint64_t kv_bytes_reserved = 0;
+  bool has_prefix_cache = true;
 };
 
 struct ServiceStats {

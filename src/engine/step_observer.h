@@ -1,8 +1,10 @@
-// What an engine tells of every step: for traces, histograms and tests.
+// What an engine tells of its steps and sequences: for traces, histograms and tests.
 #pragma once
 
 #include <cstdint>
 
+#include "base/ids.h"
+#include "engine/service.h"
 #include "sched/step_plan.h"
 
 namespace ashlar::engine {
@@ -24,11 +26,26 @@ struct StepRecord {
   std::uint64_t kv_bytes = 0;  // live ones
 };
 
+// A sequence that has ended.
+struct SequenceRecord {
+  RequestId id;
+  std::int64_t submitted_ns = 0;    // of the engine's clock
+  std::int64_t admitted_ns = 0;     // first; 0: never
+  std::int64_t first_token_ns = 0;  // 0: never
+  std::int64_t ended_ns = 0;
+  FinishReason reason = FinishReason::kStop;
+  Usage usage;
+};
+
+// All calls are made on the engine's thread: they must return quickly and not call back.
 class StepObserver {
  public:
   virtual ~StepObserver() = default;
-  // After every step that computed something, on the engine's thread: must return quickly and not
-  // call back. Both are valid during the call only.
+  virtual void OnAdmitted(const AdmissionRecord& admission) { (void)admission; }
+  virtual void OnFirstToken(std::int64_t ttft_ns) { (void)ttft_ns; }
+  virtual void OnNextToken(std::int64_t itl_ns) { (void)itl_ns; }
+  virtual void OnEnd(const SequenceRecord& sequence) { (void)sequence; }
+  // After every step that computed something. Both are valid during the call only.
   virtual void OnStep(const StepRecord& record, const sched::StepPlan& plan) = 0;
 };
 

@@ -368,22 +368,31 @@ MemoryReport KvCache::Account() const {
 }
 
 Snapshot KvCache::TakeSnapshot() const {
+  SnapshotPart all = TakeSnapshotPart(0, core_->index.max_nodes());
+  return {.sequence = all.sequence, .entries = std::move(all.entries)};
+}
+
+SnapshotPart KvCache::TakeSnapshotPart(std::uint32_t first_node, std::uint32_t max_nodes) const {
   ASHLAR_CHECK(core_->events.is_on(), "a snapshot without events");
-  Snapshot snapshot{.sequence = core_->events.last_sequence()};
-  core_->index.ForEach([&](NodeId node) {
+  const std::uint32_t end = first_node + std::min(max_nodes, core_->index.max_nodes() - first_node);
+  SnapshotPart part{.sequence = core_->events.last_sequence(),
+                    .entries = {},
+                    .next = end,
+                    .is_last = end == core_->index.max_nodes()};
+  core_->index.ForEach(first_node, end, [&](NodeId node) {
     if (core_->index.parent(node) == kNoNode || !core_->is_reachable(node)) return;
     for (std::uint32_t g = 0; g < core_->groups(); ++g) {
       const BlockId block = core_->index.block(node, g);
       if (block == kNoBlock) continue;
       const std::span<const TokenId> tokens = core_->index.tokens(node);
-      snapshot.entries.push_back({.key = core_->KeyOf(node),
-                                  .parent = core_->KeyOf(core_->index.parent(node)),
-                                  .group = g,
-                                  .account = core_->StoredBy(block),
-                                  .tokens = {tokens.begin(), tokens.end()}});
+      part.entries.push_back({.key = core_->KeyOf(node),
+                              .parent = core_->KeyOf(core_->index.parent(node)),
+                              .group = g,
+                              .account = core_->StoredBy(block),
+                              .tokens = {tokens.begin(), tokens.end()}});
     }
   });
-  return snapshot;
+  return part;
 }
 
 }  // namespace ashlar::kv

@@ -36,6 +36,7 @@
 #include "kv/lease.h"
 #include "kv/match.h"
 #include "kv/sequence.h"
+#include "kv/snapshot_builder.h"
 
 namespace ashlar::kv {
 
@@ -165,6 +166,9 @@ class KvCache {
   const EventLog& events() const { return core_->events; }
   // What can be found now; its sequence number is the last event's. Events must be on.
   Snapshot TakeSnapshot() const;
+  // The same of up to `max_nodes` nodes of the index from one on, for a SnapshotBuilder.
+  // O(max_nodes).
+  SnapshotPart TakeSnapshotPart(std::uint32_t first_node, std::uint32_t max_nodes) const;
 
   std::byte* Data(BlockId block) const { return core_->pool.store().Data(block); }
   const CacheCore& core() const { return *core_; }

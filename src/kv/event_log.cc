@@ -72,7 +72,15 @@ void EventLog::CheckInvariants() const {
   }
 }
 
-std::size_t EventReplica::PlaceHash::operator()(const Place& place) const {
+SnapshotEntry EntryOf(const KvEvent& event) {
+  return {.key = event.key,
+          .parent = event.parent,
+          .group = event.group,
+          .account = event.account,
+          .tokens = {event.tokens.begin(), event.tokens.end()}};
+}
+
+std::size_t BlockPlaceHash::operator()(const BlockPlace& place) const {
   return std::hash<BlockKey>()(place.key) ^ MixBits(place.group);
 }
 
@@ -81,7 +89,7 @@ Result<EventReplica> EventReplica::FromSnapshot(Snapshot snapshot) {
   replica.sequence_ = snapshot.sequence;
   replica.entries_.reserve(snapshot.entries.size());
   for (SnapshotEntry& entry : snapshot.entries) {
-    const Place place{.key = entry.key, .group = entry.group};
+    const BlockPlace place{.key = entry.key, .group = entry.group};
     if (!replica.entries_.try_emplace(place, std::move(entry)).second) {
       return MakeError(ErrorCode::kCorrupt,
                        "the snapshot after event {} has block {} of lane group {} twice",
@@ -92,7 +100,7 @@ Result<EventReplica> EventReplica::FromSnapshot(Snapshot snapshot) {
 }
 
 const SnapshotEntry* EventReplica::Find(const BlockKey& key, std::uint32_t group) const {
-  const auto found = entries_.find(Place{.key = key, .group = group});
+  const auto found = entries_.find(BlockPlace{.key = key, .group = group});
   return found == entries_.end() ? nullptr : &found->second;
 }
 
@@ -126,22 +134,18 @@ Status EventReplica::Apply(const KvEvent& event) {
 }
 
 Status EventReplica::Store(const KvEvent& event) {
-  const Place place{.key = event.key, .group = event.group};
+  const BlockPlace place{.key = event.key, .group = event.group};
   const auto [entry, is_new] = entries_.try_emplace(place);
   if (!is_new) {
     return MakeError(ErrorCode::kCorrupt, "event {} stores block {} of lane group {} a second time",
                      event.sequence, event.key.ToHex(), event.group);
   }
-  entry->second = {.key = event.key,
-                   .parent = event.parent,
-                   .group = event.group,
-                   .account = event.account,
-                   .tokens = {event.tokens.begin(), event.tokens.end()}};
+  entry->second = EntryOf(event);
   return {};
 }
 
 Status EventReplica::Remove(const KvEvent& event) {
-  if (entries_.erase(Place{.key = event.key, .group = event.group}) == 0) {
+  if (entries_.erase(BlockPlace{.key = event.key, .group = event.group}) == 0) {
     return MakeError(ErrorCode::kCorrupt,
                      "event {} removes block {} of lane group {}, which is not stored",
                      event.sequence, event.key.ToHex(), event.group);

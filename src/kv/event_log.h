@@ -113,6 +113,18 @@ struct SnapshotEntry {
 
   friend bool operator==(const SnapshotEntry&, const SnapshotEntry&) = default;
 };
+// The block that a kStored event tells of.
+SnapshotEntry EntryOf(const KvEvent& event);
+
+// What names a block outside.
+struct BlockPlace {
+  BlockKey key;
+  std::uint32_t group = 0;
+  friend bool operator==(const BlockPlace&, const BlockPlace&) = default;
+};
+struct BlockPlaceHash {
+  std::size_t operator()(const BlockPlace& place) const;
+};
 
 // The blocks that could be reused after event `sequence`; in any order.
 struct Snapshot {
@@ -144,19 +156,10 @@ class EventReplica {
   void CheckInvariants() const;
 
  private:
-  struct Place {
-    BlockKey key;
-    std::uint32_t group = 0;
-    friend bool operator==(const Place&, const Place&) = default;
-  };
-  struct PlaceHash {
-    std::size_t operator()(const Place& place) const;
-  };
-
   Status Store(const KvEvent& event);
   Status Remove(const KvEvent& event);
 
-  std::unordered_map<Place, SnapshotEntry, PlaceHash> entries_;
+  std::unordered_map<BlockPlace, SnapshotEntry, BlockPlaceHash> entries_;
   std::uint64_t sequence_ = 0;
 };
 

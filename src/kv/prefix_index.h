@@ -107,7 +107,12 @@ class PrefixIndex {
   // Calls visit(NodeId) for every node in use, in the order of ids. O(max_nodes).
   template <typename Visit>
   void ForEach(Visit visit) const {
-    for (std::uint32_t id = 0; id < nodes_.size(); ++id) {
+    ForEach(0, max_nodes(), visit);
+  }
+  // Of those with ids in [first, end). Precondition: first <= end <= max_nodes().
+  template <typename Visit>
+  void ForEach(std::uint32_t first, std::uint32_t end, Visit visit) const {
+    for (std::uint32_t id = first; id < end; ++id) {
       if (nodes_[id].is_used) visit(NodeId(id));
     }
   }

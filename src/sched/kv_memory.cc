@@ -47,6 +47,7 @@ Admission KvMemory::Admit(SequenceId id) {
       break;
   }
   text.held = std::move(admission.sequence);
+  text.lookup = admission.report;
   text.hashes = {};
   return {.answer = Admission::Answer::kAdmitted, .cached_tokens = text.held->size()};
 }

@@ -36,6 +36,7 @@ struct KvText {
   std::uint64_t compute_from = kNothing;
 
   std::optional<kv::Sequence> held;  // while it runs
+  kv::LookupReport lookup;           // of its last Admit that was granted
   kv::PrefixHashes hashes;           // of tokens, while it waits
 
   std::uint32_t preemptions = 0;

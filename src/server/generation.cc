@@ -59,6 +59,9 @@ class Generation::Sink final : public engine::EventSink {
   Sink(std::shared_ptr<Generation> generation, std::size_t sequence)
       : generation_(std::move(generation)), sequence_(sequence) {}
 
+  void OnAdmitted(const engine::AdmissionRecord& admission) override {
+    generation_->Enqueue({sequence_, AdmittedEvent{admission}});
+  }
   void OnPromptLogprobs(std::vector<engine::TokenLogprobs> logprobs) override {
     generation_->Enqueue({sequence_, PromptLogprobsEvent{std::move(logprobs)}});
   }
@@ -100,6 +103,7 @@ Generation::Generation(Environment environment, GenerationPlan plan, Reply reply
   }
   unfinished_ = count;
   unaccounted_ = count;
+  reply_->record().answer_id = plan_.identity.id;
   reply_->record().generation = {
       .n = options.n, .max_tokens = options.max_tokens, .sequences = count};
   for (const EncodedPrompt& prompt : plan_.prompts) {
@@ -147,7 +151,10 @@ void Generation::Start() {
   }
   {
     const std::lock_guard lock(mutex_);
-    submitted_ = *std::move(submitted);
+    submitted_ = *submitted;
+  }
+  if (reply_->observer() != nullptr) {
+    reply_->observer()->OnSubmitted(reply_->record(), *submitted);
   }
   if (is_over_) {  // Cancel may have come before the ids were known
     CancelSequences();
@@ -207,6 +214,12 @@ void Generation::Round() {
     events.swap(events_);
   }
   for (Event& event : events) {
+    if (const auto* admitted = std::get_if<AdmittedEvent>(&event.what)) {
+      if (reply_->observer() != nullptr) {
+        reply_->observer()->OnAdmitted(reply_->record(), event.sequence, admitted->admission);
+      }
+      continue;
+    }
     if (const auto* finish = std::get_if<FinishEvent>(&event.what)) {
       Record(event.sequence, *finish);  // before the client can hear of it
     }

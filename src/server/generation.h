@@ -72,6 +72,9 @@ class Generation : public std::enable_shared_from_this<Generation> {
   struct PromptLogprobsEvent {
     std::vector<engine::TokenLogprobs> logprobs;
   };
+  struct AdmittedEvent {
+    engine::AdmissionRecord admission;
+  };
   struct FinishEvent {
     engine::FinishReason reason;
     engine::Usage usage;
@@ -79,7 +82,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   };
   struct Event {
     std::size_t sequence;
-    std::variant<TokenEvent, PromptLogprobsEvent, FinishEvent> what;
+    std::variant<TokenEvent, PromptLogprobsEvent, AdmittedEvent, FinishEvent> what;
   };
 
   struct Sequence {

@@ -6,9 +6,13 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
+#include "base/ids.h"
 #include "engine/service.h"
 #include "server/admission.h"
 #include "server/api_keys.h"
@@ -42,6 +46,7 @@ struct GenerationRecord {
 // One thread at a time writes it: who has the request in hand.
 struct RequestRecord {
   std::string id;          // X-Request-Id
+  std::string answer_id;   // "cmpl-...": of a request that generates
   std::string_view route;  // as routes are named: "/v1/models/{id}"; "other" when there is none
   std::string method;
   std::string tenant;                    // whose key it was; empty without keys
@@ -67,11 +72,34 @@ struct SequenceEnding {
 class RequestObserver {
  public:
   virtual ~RequestObserver() = default;
+  // The engine has taken the request: its sequences, by index.
+  virtual void OnSubmitted(const RequestRecord& request, std::span<const RequestId> sequences) {
+    (void)request, (void)sequences;
+  }
+  virtual void OnAdmitted(const RequestRecord& request, std::size_t sequence,
+                          const engine::AdmissionRecord& admission) {
+    (void)request, (void)sequence, (void)admission;
+  }
   virtual void OnSequenceEnd(const RequestRecord& request, const SequenceEnding& sequence) {
     (void)request, (void)sequence;
   }
   // The answer is complete or can no longer be. Once, last.
   virtual void OnRequestEnd(const RequestRecord& record, std::int64_t duration_ns) = 0;
+};
+
+// Tells several.
+class RequestObservers final : public RequestObserver {
+ public:
+  explicit RequestObservers(std::vector<std::shared_ptr<RequestObserver>> observers)
+      : observers_(std::move(observers)) {}
+  void OnSubmitted(const RequestRecord& request, std::span<const RequestId> sequences) override;
+  void OnAdmitted(const RequestRecord& request, std::size_t sequence,
+                  const engine::AdmissionRecord& admission) override;
+  void OnSequenceEnd(const RequestRecord& request, const SequenceEnding& sequence) override;
+  void OnRequestEnd(const RequestRecord& record, std::int64_t duration_ns) override;
+
+ private:
+  const std::vector<std::shared_ptr<RequestObserver>> observers_;
 };
 
 }  // namespace ashlar::server

@@ -33,6 +33,7 @@ class CapturedAnswer : public net::AnswerTransport {
   // The client leaves.
   void Leave() { exchange_->MarkClosed(); }
 
+  std::size_t unsent_bytes() const { return exchange_->unsent_bytes(); }
   // Of what has come so far.
   int status() const;
   std::string Header(std::string_view name) const;
