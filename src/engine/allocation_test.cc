@@ -58,7 +58,7 @@ TEST_P(AllocationOf, DecodeStepsDoNone) {
   EngineReport report;
   monitor.AddTo(report);
   EXPECT_GT(report.histograms.itl.count(), 180u);
-  EXPECT_GT(engine->cache().events().last_sequence(), 9u);
+  EXPECT_GE(engine->cache().events().last_sequence(), 4u);  // the three have one text
 }
 
 INSTANTIATE_TEST_SUITE_P(Codecs, AllocationOf,

@@ -145,6 +145,7 @@ bool Engine::Step() {
   const sched::StepPlan& plan = scheduler_.Plan(memory_);
   for (const sched::AdmittedSequence& admitted : plan.admitted) OnAdmitted(admitted);
   stats_.preemptions += plan.preempted.size();
+  stats_.urgent_preemptions += plan.preempted_for_urgent;
   if (plan.stuck) {
     Finish(*plan.stuck, FinishReason::kError,
            "the KV memory that the request needs is held by something that is not a request, and "

@@ -338,6 +338,7 @@ TEST(Engine, AnUrgentRequestDoesNotWaitForTheMemoryOfOthers) {
   }
   EXPECT_EQ(batch->tokens.size(), 150u);
   EXPECT_EQ(batch->usage.preemptions, 1u);
+  EXPECT_EQ(engine->stats().urgent_preemptions, 1u);
 }
 
 // Pins are not requests: they do not give their memory back.

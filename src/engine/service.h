@@ -128,12 +128,13 @@ struct ServiceStats {
   std::int64_t sample_ns = 0;    // tokens from logits, and telling sinks of them
   std::uint64_t admissions = 0;  // first ones, of sequences
   std::uint64_t preemptions = 0;
-  std::uint64_t prefill_tokens = 0;                         // computed, recomputed ones among them
-  std::uint64_t recomputed_tokens = 0;                      // of sequences that have ended
-  std::uint64_t decode_tokens = 0;                          // computed one after another
-  std::uint64_t generated_tokens = 0;                       // that sinks heard of
-  std::uint64_t prompt_tokens = 0;                          // of admitted sequences
-  std::uint64_t cached_tokens = 0;                          // of those, served from the cache
+  std::uint64_t urgent_preemptions = 0;  // of these, for a more urgent sequence that waited
+  std::uint64_t prefill_tokens = 0;      // computed, recomputed ones among them
+  std::uint64_t recomputed_tokens = 0;   // of sequences that have ended
+  std::uint64_t decode_tokens = 0;       // computed one after another
+  std::uint64_t generated_tokens = 0;    // that sinks heard of
+  std::uint64_t prompt_tokens = 0;       // of admitted sequences
+  std::uint64_t cached_tokens = 0;       // of those, served from the cache
   std::array<std::uint64_t, kFinishReasons> finished = {};  // sequences, by FinishReason
 };
 

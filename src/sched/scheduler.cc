@@ -76,6 +76,7 @@ const StepPlan& Scheduler::Plan(Memory& memory) {
   ++step_;
   plan_.admitted.clear();
   plan_.preempted.clear();
+  plan_.preempted_for_urgent = 0;
   plan_.items.clear();
   plan_.tokens = 0;
   plan_.decode_tokens = 0;
@@ -287,6 +288,7 @@ bool Scheduler::PreemptLessUrgent(const Sequence& than, Memory& memory) {
   if (victim == nullptr) victim = FindVictim(priority, /*spared=*/nullptr, memory);
   if (victim == nullptr) return false;
   Preempt(*victim, memory);
+  ++plan_.preempted_for_urgent;
   return true;
 }
 

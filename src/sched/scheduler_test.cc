@@ -218,6 +218,7 @@ TEST_F(SchedulerTest, UrgentOnesGoFirstAndTakePlaces) {
   scheduler.Add({.id = Id(4), .tokens = 1});
   const StepPlan& plan = scheduler.Plan(memory);
   EXPECT_EQ(IdsOf(plan.admitted), std::vector{Id(4)});
+  EXPECT_EQ(plan.preempted_for_urgent, 1u);
   EXPECT_EQ(plan.preempted, std::vector{Id(1)});
   EXPECT_EQ(IdsOf(plan.items), (std::vector{Id(2), Id(4)}));  // not what it had been planned for
   EXPECT_EQ(plan.decode_tokens, 1u);
@@ -238,6 +239,7 @@ TEST_F(SchedulerTest, UrgentOnesTakeMemoryButNotFromTheirEquals) {
   };
   scheduler.Add({.id = Id(4), .tokens = 1, .priority = 1});
   const StepPlan& plan = scheduler.Plan(memory);
+  EXPECT_EQ(plan.preempted_for_urgent, 2u);
   EXPECT_EQ(plan.preempted, (std::vector{Id(3), Id(2)}));
   EXPECT_EQ(IdsOf(plan.admitted), std::vector{Id(4)});
   memory.admit = [](SequenceId) { return Admission{}; };

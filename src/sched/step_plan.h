@@ -31,8 +31,10 @@ struct StepItem {
 struct StepPlan {
   std::vector<AdmittedSequence> admitted;
   std::vector<SequenceId> preempted;
-  std::vector<StepItem> items;  // decodes first
-  std::uint32_t tokens = 0;     // sum over items
+  std::uint32_t preempted_for_urgent = 0;  // of these: not for the growth of one that runs, but for
+                                           // a more urgent one that waits
+  std::vector<StepItem> items;             // decodes first
+  std::uint32_t tokens = 0;                // sum over items
   std::uint32_t decode_tokens = 0;
   std::uint64_t attended_pairs = 0;  // of all items: step_cost.h
   // It waits, nothing runs, and there is no memory for it: whoever holds that will not give it back

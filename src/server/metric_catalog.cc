@@ -115,6 +115,9 @@ constexpr MetricInfo kCatalog[] = {
     {"ashlar:step_part_seconds_total", Counter, "seconds", "part",
      "Time in steps by part: plan (admitting, preempting, addresses), forward (the model), sample "
      "(tokens, and telling of them)."},
+    {"ashlar:preemptions_total", Counter, "preemptions", "kind",
+     "Times a running sequence gave its memory up, by for whom: growth (one that runs and needed "
+     "more), urgency (a more urgent one that waited)."},
     {"ashlar:computed_tokens_total", Counter, "tokens", "kind",
      "Tokens computed, by kind: prefill, decode."},
     {"ashlar:recomputed_tokens_total", Counter, "tokens", "",

@@ -218,6 +218,9 @@ void AddSteps(const engine::EngineReport& report, Families& out) {
   out.Value("ashlar:step_part_seconds_total", Seconds(stats.plan_ns), {{"part", "plan"}});
   out.Value("ashlar:step_part_seconds_total", Seconds(stats.forward_ns), {{"part", "forward"}});
   out.Value("ashlar:step_part_seconds_total", Seconds(stats.sample_ns), {{"part", "sample"}});
+  out.Value("ashlar:preemptions_total", stats.preemptions - stats.urgent_preemptions,
+            {{"kind", "growth"}});
+  out.Value("ashlar:preemptions_total", stats.urgent_preemptions, {{"kind", "urgency"}});
   out.Value("ashlar:computed_tokens_total", stats.prefill_tokens, {{"kind", "prefill"}});
   out.Value("ashlar:computed_tokens_total", stats.decode_tokens, {{"kind", "decode"}});
   out.Value("ashlar:recomputed_tokens_total", stats.recomputed_tokens);
