@@ -5,10 +5,15 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "engine/prompt_lookup.h"
 #include "model/kv_layout.h"
 
 namespace ashlar::engine {
 namespace {
+
+// Rows of a step that guesses may fill, together with the decodes: while they are few, a step takes
+// as long as reading the weights, and more rows cost little.
+constexpr std::uint32_t kMaxStepRows = 16;
 
 bool HasPenalties(const model::SamplingParams& params) {
   return params.repetition_penalty != 1.0 || params.presence_penalty != 0.0 ||
@@ -62,10 +67,13 @@ Engine::Engine(const model::Model& model, const kernels::KernelSet& kernels, Thr
                const Clock& clock, const EngineOptions& options, std::unique_ptr<kv::KvCache> cache)
     : clock_(clock),
       step_cost_(options.step_cost),
+      max_guesses_(options.max_guesses),
+      max_step_tokens_(options.limits.max_step_tokens),
       scope_(ScopeOf(model.config(), options, cache->layout())),
       cache_(std::move(cache)),
       memory_(*cache_, {.headroom_tokens = options.headroom_tokens,
                         .chunk = options.limits.prefill_chunk,
+                        .max_guesses = options.max_guesses,
                         .reuse = options.reuse}),
       forward_(model, cache_->layout(), kernels, pool, options.limits.max_step_tokens),
       sampler_(model.config().vocab),
@@ -80,8 +88,8 @@ Engine::Engine(const model::Model& model, const kernels::KernelSet& kernels, Thr
       masked_(model.config().vocab) {
   context_ = options.max_context > 0 ? options.max_context : model.config().context;
   // The last token of a sequence is not stored.
-  info_.max_context =
-      std::min(context_, cache_->MaxTokens(context_, options.limits.prefill_chunk) + 1);
+  info_.max_context = std::min(
+      context_, cache_->MaxTokens(context_, options.limits.prefill_chunk, max_guesses_) + 1);
   if (step_cost_) scheduler_.SetCost(*step_cost_);
   chunks_.reserve(options.limits.max_running);
   group_blocks_.reserve(options.limits.max_running * cache_->layout().groups().size());
@@ -104,7 +112,8 @@ void Engine::Submit(RequestId id, GenerationRequest request, std::shared_ptr<Eve
   ASHLAR_CHECK(is_new, "request {} submitted twice", id.value());
   Sequence& sequence = *it->second;
   sched::KvText& text = sequence.text;
-  text.tokens.reserve(request.prompt.size() + request.max_tokens);
+  text.tokens.reserve(std::min(std::max(request.prompt.size(), ContextOf(request)),
+                               request.prompt.size() + request.max_tokens));
   text.tokens = request.prompt;
   text.max_tokens = StoredTokens(request);
   text.scope = scope_;
@@ -115,6 +124,8 @@ void Engine::Submit(RequestId id, GenerationRequest request, std::shared_ptr<Eve
   sequence.sink = std::move(sink);
   sequence.submitted_ns = submitted_ns;
   sequence.usage.prompt_tokens = text.tokens.size();
+  sequence.guess_length = max_guesses_;
+  if (text.tokens.size() > text.max_tokens) CutContext(sequence);
   if (sequence.request.deadline_ns != 0) {
     next_deadline_ns_ = std::min(next_deadline_ns_, sequence.request.deadline_ns);
   }
@@ -204,6 +215,9 @@ void Engine::OnAdmitted(const sched::AdmittedSequence& admitted) {
 
 void Engine::RunPlan(const sched::StepPlan& plan) {
   GatherChunks(plan);
+  const auto running = static_cast<std::uint32_t>(scheduler_.running());
+  const std::uint32_t rows = std::min(kMaxStepRows, max_step_tokens_);
+  guess_room_ = rows - std::min(rows, running);
   const std::int64_t forward_start_ns = clock_.NowNs();
   record_.plan_ns = forward_start_ns - record_.start_ns;
   forward_.Run(chunks_, [&](std::size_t chunk, std::size_t token, std::span<const float> logits) {
@@ -214,7 +228,10 @@ void Engine::RunPlan(const sched::StepPlan& plan) {
   });
   record_.forward_ns = clock_.NowNs() - forward_start_ns - record_.sample_ns;
   for (std::size_t i = 0; i < plan.items.size(); ++i) {
-    if (!forward_.IsRefused(i)) sched::KvMemory::Commit(batch_[i]->text, chunks_[i].tokens);
+    if (forward_.IsRefused(i)) continue;
+    const std::size_t unconfirmed = batch_[i]->rejected + batch_[i]->text.guesses;
+    sched::KvMemory::Commit(batch_[i]->text,
+                            chunks_[i].tokens.first(chunks_[i].tokens.size() - unconfirmed));
   }
   scheduler_.Commit();
   for (std::size_t i = 0; i < plan.items.size(); ++i) {
@@ -235,7 +252,9 @@ void Engine::GatherChunks(const sched::StepPlan& plan) {
   for (const sched::StepItem& item : plan.items) {
     Sequence& sequence = *sequences_.at(item.id);
     const sched::KvText& text = sequence.text;
-    const bool wants_all = item.position + item.tokens > text.compute_from;
+    const bool wants_all = item.position + item.tokens > text.compute_from || text.guesses > 0;
+    sequence.tested = text.guesses;
+    sequence.rejected = 0;
     const bool wants_last =
         item.reaches_end && (sequence.request.max_tokens > 0 || sequence.finish.has_value());
     for (std::uint32_t g = 0; g < groups; ++g) {
@@ -265,9 +284,63 @@ void Engine::EndStepOf(std::size_t chunk, const sched::StepItem& item) {
       !sequence.reports_logits() || item.position + item.tokens == sequence.text.tokens.size();
   if (sequence.finish && is_complete) {
     Finish(item.id, *sequence.finish, sequence.error);
-  } else {
-    scheduler_.Append(item.id);
+    return;
   }
+  if (sequence.request.stream && sequence.text.tokens.size() > sequence.text.max_tokens) {
+    ++stats_.context_cuts;
+    CutContext(sequence);
+    scheduler_.Restart(item.id, sequence.text.tokens.size());
+    return;
+  }
+  if (sequence.rejected > 0) scheduler_.Forget(item.id, sequence.rejected);
+  scheduler_.Append(item.id, Guess(sequence));
+}
+
+// Appends what the text itself says may come next. How many: twice as many as last time when all
+// were right, half as many when none was.
+std::uint32_t Engine::Guess(Sequence& sequence) {
+  if (max_guesses_ == 0 || sequence.reports_logits()) return 0;
+  std::uint32_t& length = sequence.guess_length;
+  if (sequence.tested > 0 && sequence.rejected == 0) length = std::min(2 * length, max_guesses_);
+  if (sequence.tested > 0 && sequence.rejected == sequence.tested) length = (length + 1) / 2;
+  sched::KvText& text = sequence.text;
+  const std::uint64_t room = std::min<std::uint64_t>(
+      {sequence.request.max_tokens - sequence.generated - 1, text.max_tokens - text.tokens.size(),
+       guess_room_, sequence.guess_length});
+  if (room == 0) return 0;
+  const std::span<const TokenId> guesses = LookUpPrompt(text.tokens, room);
+  if (guesses.empty()) return 0;
+  const std::size_t from = static_cast<std::size_t>(guesses.data() - text.tokens.data());
+  const std::size_t known = text.tokens.size();
+  text.guesses = static_cast<std::uint32_t>(guesses.size());
+  text.tokens.resize(known + text.guesses);
+  std::copy_n(text.tokens.begin() + static_cast<std::ptrdiff_t>(from), text.guesses,
+              text.tokens.begin() + static_cast<std::ptrdiff_t>(known));
+  guess_room_ -= text.guesses;
+  sequence.usage.guessed_tokens += text.guesses;
+  return text.guesses;
+}
+
+// --- Texts longer than the context ---
+
+std::uint64_t Engine::ContextOf(const GenerationRequest& request) const {
+  return request.stream ? info_.max_context : context_;
+}
+
+std::uint64_t Engine::WindowOf(const ContextStream& stream) const {
+  return stream.window > 0 ? stream.window : info_.max_context / 2;
+}
+
+void Engine::CutContext(Sequence& sequence) const {
+  const ContextStream& stream = *sequence.request.stream;
+  std::vector<TokenId>& tokens = sequence.text.tokens;
+  const std::uint64_t kept = stream.sinks + WindowOf(stream);
+  ASHLAR_CHECK(kept < tokens.size(), "a text of {} tokens cannot be cut to {}", tokens.size(),
+               kept);
+  const auto begin = tokens.begin() + static_cast<std::ptrdiff_t>(stream.sinks);
+  sequence.usage.dropped_tokens += tokens.size() - kept;
+  tokens.erase(begin, begin + static_cast<std::ptrdiff_t>(tokens.size() - kept));
+  sched::KvMemory::Restart(sequence.text);
 }
 
 void Engine::Refuse(SequenceId id) {
@@ -311,7 +384,7 @@ void Engine::Finish(SequenceId id, FinishReason reason, std::string_view error) 
   scheduler_.Remove(id);
   Sequence& sequence = *node.mapped();
   Usage& usage = sequence.usage;
-  usage.completion_tokens = sequence.generated();
+  usage.completion_tokens = sequence.generated;
   usage.preemptions = sequence.text.preemptions;
   usage.recomputed_tokens = sequence.text.recomputed_tokens;
   if (sequence.text.held) usage.kv_bytes = sequence.text.held->bytes();
@@ -323,6 +396,8 @@ void Engine::Finish(SequenceId id, FinishReason reason, std::string_view error) 
       usage.decode_ns = sequence.last_token_ns - sequence.first_token_ns;
   }
   stats_.recomputed_tokens += usage.recomputed_tokens;
+  stats_.guessed_tokens += usage.guessed_tokens;
+  stats_.accepted_tokens += usage.accepted_tokens;
   ++stats_.finished[static_cast<std::size_t>(reason)];
   memory_.Remove(id);  // blocks return before anybody hears of the end
   if (observer_ != nullptr) {

@@ -48,6 +48,9 @@ struct EngineOptions {
   sched::SchedulerLimits limits;
   // Promised at admission beyond the known tokens; KvMemory::kWholeLength: all that may come.
   std::uint64_t headroom_tokens = 64;
+  // Guess up to so many tokens ahead where the text repeats itself (prompt lookup), and compute
+  // them in one step; 0: never. Changes no token: a guess counts only when it is what is sampled.
+  std::uint32_t max_guesses = 0;
   // What steps last; unset: measured.
   std::optional<sched::StepCost> step_cost;
 };
@@ -98,8 +101,9 @@ class Engine {
 
   // engine_check.cc
   Status CheckFields(const GenerationRequest& request) const;
+  Status CheckStream(const GenerationRequest& request) const;
   // Tokens whose K and V the sequence may come to hold.
-  static std::uint64_t StoredTokens(const GenerationRequest& request);
+  std::uint64_t StoredTokens(const GenerationRequest& request) const;
 
   // engine.cc
   bool EndExpired();
@@ -108,6 +112,10 @@ class Engine {
   void GatherChunks(const sched::StepPlan& plan);
   void EndStepOf(std::size_t chunk, const sched::StepItem& item);
   void Refuse(SequenceId id);
+  std::uint32_t Guess(Sequence& sequence);
+  std::uint64_t ContextOf(const GenerationRequest& request) const;
+  std::uint64_t WindowOf(const ContextStream& stream) const;
+  void CutContext(Sequence& sequence) const;
   void EndStep(const sched::StepPlan& plan);
   void Finish(SequenceId id, FinishReason reason, std::string_view error);
 
@@ -120,6 +128,8 @@ class Engine {
 
   const Clock& clock_;
   const std::optional<sched::StepCost> step_cost_;
+  const std::uint32_t max_guesses_;
+  const std::uint32_t max_step_tokens_;
   const kv::Scope scope_;  // without a salt
   std::unique_ptr<kv::KvCache> cache_;
   sched::KvMemory memory_;
@@ -139,7 +149,8 @@ class Engine {
   std::vector<model::Chunk> chunks_;
   std::vector<model::GroupBlocks> group_blocks_;  // [chunks, lane groups]
   std::vector<Sequence*> batch_;
-  std::vector<float> masked_;  // [vocab] f32: logits without stop tokens
+  std::uint32_t guess_room_ = 0;  // rows that guesses may still take in the next step
+  std::vector<float> masked_;     // [vocab] f32: logits without stop tokens
 };
 
 }  // namespace ashlar::engine

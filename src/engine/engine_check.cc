@@ -15,10 +15,11 @@ Error Bad(std::string message) { return {ErrorCode::kInvalidArgument, std::move(
 }  // namespace
 
 // The last generated token's K and V are needed only when its logits are reported too.
-std::uint64_t Engine::StoredTokens(const GenerationRequest& request) {
+std::uint64_t Engine::StoredTokens(const GenerationRequest& request) const {
   const std::uint64_t generated = request.max_tokens;
   const bool stores_last = request.report_logits != LogitReport::kNone || generated == 0;
-  return request.prompt.size() + (stores_last ? generated : generated - 1);
+  const std::uint64_t tokens = request.prompt.size() + (stores_last ? generated : generated - 1);
+  return request.stream ? std::min(tokens, info_.max_context - 1) : tokens;
 }
 
 Status Engine::CheckFields(const GenerationRequest& request) const {
@@ -56,10 +57,28 @@ Status Engine::CheckFields(const GenerationRequest& request) const {
   return {};
 }
 
+Status Engine::CheckStream(const GenerationRequest& request) const {
+  if (request.prompt_logprobs || request.report_logits != LogitReport::kNone) {
+    return Bad(
+        "a text that may be cut to stay within the context has no prompt logprobs or logits");
+  }
+  const std::uint64_t context = info_.max_context;
+  const std::uint64_t window = WindowOf(*request.stream);
+  if (window < 1 || request.stream->sinks >= context || window >= context - request.stream->sinks) {
+    return Bad(
+        fmt::format("a context of {} tokens cannot be cut to {} first and {} last ones; "
+                    "together they must be fewer",
+                    context, request.stream->sinks, window));
+  }
+  return {};
+}
+
 Status Engine::Check(const GenerationRequest& request) const {
   ASHLAR_TRY(CheckFields(request));
   const std::uint64_t prompt = request.prompt.size();
-  if (prompt > context_ || request.max_tokens > context_ - prompt) {
+  if (request.stream) {
+    ASHLAR_TRY(CheckStream(request));
+  } else if (prompt > context_ || request.max_tokens > context_ - prompt) {
     return Bad(
         fmt::format("{} prompt tokens and {} tokens to generate exceed the context of {} tokens; "
                     "shorten the prompt or ask for fewer tokens",

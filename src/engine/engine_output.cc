@@ -19,11 +19,26 @@ bool IsStop(const GenerationRequest& request, TokenId token) {
   return std::ranges::find(request.stop_tokens, token) != request.stop_tokens.end();
 }
 
+// The next token of the text; what was guessed after it stays when it was guessed too.
+void TakeToken(Sequence& sequence, TokenId token) {
+  sched::KvText& text = sequence.text;
+  ++sequence.generated;
+  if (text.guesses > 0 && text.tokens[sequence.confirmed()] == token) {
+    --text.guesses;
+    ++sequence.usage.accepted_tokens;
+    return;
+  }
+  sequence.rejected = text.guesses;
+  text.tokens.resize(sequence.confirmed());
+  text.guesses = 0;
+  text.tokens.push_back(token);
+}
+
 }  // namespace
 
 void Engine::OnLogits(Sequence& sequence, std::uint64_t position, std::span<const float> logits) {
   if (position >= sequence.text.compute_from) Report(sequence, position, logits);
-  const bool is_last_known = position + 1 == sequence.text.tokens.size();
+  const bool is_last_known = position + 1 == sequence.confirmed() && sequence.rejected == 0;
   if (is_last_known && !sequence.finish && sequence.request.max_tokens > 0) {
     SampleNext(sequence, logits);
   }
@@ -55,7 +70,7 @@ void Engine::ReportFirstToken(Sequence& sequence) {
 TokenId Engine::Sample(const Sequence& sequence, std::span<const float> logits) {
   static const model::TokenHistory kNoHistory{{}};
   const GenerationRequest& request = sequence.request;
-  if (sequence.generated() < request.min_tokens && !request.stop_tokens.empty()) {
+  if (sequence.generated < request.min_tokens && !request.stop_tokens.empty()) {
     std::ranges::copy(logits, masked_.begin());
     for (const TokenId stop : request.stop_tokens) {
       if (stop < 0 || static_cast<std::size_t>(stop) >= masked_.size()) continue;
@@ -65,7 +80,7 @@ TokenId Engine::Sample(const Sequence& sequence, std::span<const float> logits) 
   }
   return sampler_.Sample(logits, request.sampling,
                          sequence.history ? *sequence.history : kNoHistory,
-                         sequence.text.tokens.size());
+                         request.prompt.size() + sequence.generated);
 }
 
 void Engine::SampleNext(Sequence& sequence, std::span<const float> logits) {
@@ -77,8 +92,8 @@ void Engine::SampleNext(Sequence& sequence, std::span<const float> logits) {
         "the model gave no finite logits: its weights are damaged or out of f32's range";
     return;
   }
-  if (sequence.generated() == 0) ReportFirstToken(sequence);
-  sequence.text.tokens.push_back(token);
+  if (sequence.generated == 0) ReportFirstToken(sequence);
+  TakeToken(sequence, token);
   const std::int64_t now_ns = clock_.NowNs();
   if (observer_ != nullptr && sequence.last_token_ns != 0) {
     observer_->OnNextToken(now_ns - sequence.last_token_ns);
@@ -92,9 +107,9 @@ void Engine::SampleNext(Sequence& sequence, std::span<const float> logits) {
   } else {
     sequence.sink->OnToken(token, nullptr);
   }
-  if (sequence.generated() > request.min_tokens && IsStop(request, token)) {
+  if (sequence.generated > request.min_tokens && IsStop(request, token)) {
     sequence.finish = FinishReason::kStop;
-  } else if (sequence.generated() == request.max_tokens) {
+  } else if (sequence.generated == request.max_tokens) {
     sequence.finish = FinishReason::kLength;
   }
 }

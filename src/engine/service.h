@@ -25,6 +25,14 @@ enum class LogitReport : std::uint8_t {
   kAll,       // of every prompt and completion position; nothing is served from the cache
 };
 
+// Goes on beyond the context: when it is full, the text is cut to its first `sinks` and its last
+// `window` tokens, which are computed anew at the positions they then have (docs/decisions). Lossy,
+// and told in Usage.
+struct ContextStream {
+  std::uint64_t sinks = 4;
+  std::uint64_t window = 0;  // 0: half of the context
+};
+
 struct GenerationRequest {
   std::vector<TokenId> prompt;  // at least one token
   model::SamplingParams sampling;
@@ -41,6 +49,9 @@ struct GenerationRequest {
   // Prefixes are shared only between requests with the same salt. A secret of the tenant; empty:
   // shared with all that have none. At most 4096 bytes.
   std::string cache_salt = {};
+  // Prompt and completion may be longer than the context. Unset: refused. Not with prompt_logprobs
+  // or report_logits.
+  std::optional<ContextStream> stream = std::nullopt;
   // Lower is more urgent: goes first, and makes less urgent ones give way for memory or a place.
   std::int32_t priority = 0;
   // Of equal priority, tenants share the computed tokens by their weights. At most 256 bytes; empty
@@ -74,6 +85,9 @@ struct Usage {
   std::uint64_t preemptions = 0;  // how often it gave its memory up and was resumed, or waited
                                   // for that at its end
   std::uint64_t recomputed_tokens = 0;  // computed again after them
+  std::uint64_t dropped_tokens = 0;     // of the text, that ContextStream left behind
+  std::uint64_t guessed_tokens = 0;     // computed ahead by prompt lookup
+  std::uint64_t accepted_tokens = 0;    // of those, the ones that were right
 };
 
 // A sequence got a place and memory; again, when it had been preempted.
@@ -135,6 +149,9 @@ struct ServiceStats {
   std::uint64_t generated_tokens = 0;    // that sinks heard of
   std::uint64_t prompt_tokens = 0;       // of admitted sequences
   std::uint64_t cached_tokens = 0;       // of those, served from the cache
+  std::uint64_t guessed_tokens = 0;      // computed ahead by prompt lookup
+  std::uint64_t accepted_tokens = 0;     // of those, the ones that were right
+  std::uint64_t context_cuts = 0;        // made by ContextStream
   std::array<std::uint64_t, kFinishReasons> finished = {};  // sequences, by FinishReason
 };
 

@@ -59,11 +59,14 @@ bool KvCache::CouldEverFit(const AdmitOptions& options) const {
   return core_->pool.CouldEverFit(options.account, blocks);
 }
 
-std::uint64_t KvCache::MaxTokens(std::uint64_t limit, std::uint64_t chunk) const {
+std::uint64_t KvCache::MaxTokens(std::uint64_t limit, std::uint64_t chunk,
+                                 std::uint64_t max_rollback) const {
   std::uint64_t fits = 0;
   for (std::uint64_t above = limit + 1; above - fits > 1;) {
     const std::uint64_t middle = fits + (above - fits) / 2;
-    (CouldEverFit({.max_tokens = middle, .chunk = chunk}) ? fits : above) = middle;
+    const bool can_fit =
+        CouldEverFit({.max_tokens = middle, .chunk = chunk, .max_rollback = max_rollback});
+    (can_fit ? fits : above) = middle;
   }
   return fits;
 }

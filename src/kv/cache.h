@@ -129,7 +129,8 @@ class KvCache {
   // Whether such a sequence could ever be admitted, alone in the cache.
   bool CouldEverFit(const AdmitOptions& options) const;
   // The most tokens for which that is so, up to `limit`. O(log limit).
-  std::uint64_t MaxTokens(std::uint64_t limit, std::uint64_t chunk) const;
+  std::uint64_t MaxTokens(std::uint64_t limit, std::uint64_t chunk,
+                          std::uint64_t max_rollback = 0) const;
 
   // Keeps a prefix whatever else is needed. Errors: kResourceExhausted above max_pinned_bytes, for
   // which pins are added up; kInvalidArgument for an empty lease. The lease is consumed.

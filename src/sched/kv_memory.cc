@@ -69,6 +69,15 @@ void KvMemory::Preempt(SequenceId id) {
   text.lost_up_to = std::max(text.lost_up_to, text.held->size());
   text.held->Retain(kPreempted);
   text.held.reset();
+  text.tokens.resize(text.tokens.size() - text.guesses);
+  text.guesses = 0;
+}
+
+void KvMemory::Restart(KvText& text) {
+  text.held.reset();
+  text.hashes = {};
+  text.guesses = 0;
+  text.lost_up_to = 0;
 }
 
 // Blocks that others hold too come first: a prefix is held by whoever holds more of it.

@@ -29,6 +29,7 @@ struct KvText {
   kv::Scope scope;
   kv::ScopeDigest digest;
   std::vector<TokenId> tokens;   // known: prompt and generated ones
+  std::uint32_t guesses = 0;     // of those, the last ones: dropped when it is preempted
   std::uint64_t max_tokens = 0;  // stored at the most
   // Positions from here on must be computed even where they are known to the cache (somebody wants
   // to see their logits). The last known one always is.
@@ -55,6 +56,7 @@ class KvMemory final : public Memory {
   struct Options {
     std::uint64_t headroom_tokens = 64;  // promised at admission, beyond what is known
     std::uint32_t chunk = 1;             // the most tokens of one Grow
+    std::uint32_t max_guesses = 0;       // the most tokens of one Grow that Commit leaves out
     kv::Reuse reuse = kv::Reuse::kOn;
   };
 
@@ -68,11 +70,15 @@ class KvMemory final : public Memory {
 
   // What a sequence of so many tokens needs in all.
   kv::AdmitOptions WholeNeed(std::uint64_t max_tokens) const {
-    return {.max_tokens = max_tokens, .chunk = options_.chunk};
+    return {
+        .max_tokens = max_tokens, .chunk = options_.chunk, .max_rollback = options_.max_guesses};
   }
 
-  // The next tokens of a running sequence have been computed.
+  // The next tokens of a running sequence have been computed; what else of them was made room for
+  // were wrong guesses.
   static void Commit(KvText& text, std::span<const TokenId> tokens);
+  // Releases what a running sequence holds: its text begins anew.
+  static void Restart(KvText& text);
 
   Admission Admit(SequenceId id) override;
   bool Grow(SequenceId id, std::uint32_t tokens) override;

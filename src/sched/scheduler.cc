@@ -295,14 +295,20 @@ bool Scheduler::PreemptLessUrgent(const Sequence& than, Memory& memory) {
 void Scheduler::Preempt(Sequence& sequence, Memory& memory) {
   memory.Preempt(sequence.id);
   Unplan(sequence);
+  sequence.known -= sequence.guesses;
+  sequence.preempted_step = step_;
+  WaitAgain(sequence);
+  plan_.preempted.push_back(sequence.id);
+}
+
+void Scheduler::WaitAgain(Sequence& sequence) {
   StopRunning(sequence);
+  sequence.guesses = 0;
   sequence.computed = 0;
   sequence.is_decoding = false;
   sequence.is_preempted = true;
-  sequence.preempted_step = step_;
   sequence.passed = 0;
   line_.Add(sequence);
-  plan_.preempted.push_back(sequence.id);
 }
 
 // --- After the step ---
@@ -317,12 +323,36 @@ void Scheduler::Commit() {
   }
 }
 
-void Scheduler::Append(SequenceId id, std::uint32_t tokens) {
+Sequence& Scheduler::RunningOf(SequenceId id) {
   const auto it = sequences_.find(id);
-  ASHLAR_CHECK(
-      it != sequences_.end() && it->second.is_decoding && it->second.known == it->second.computed,
-      "sequence {} cannot be extended now", id.value());
-  it->second.known += tokens;
+  ASHLAR_CHECK(it != sequences_.end() && it->second.place == Sequence::Place::kRunning,
+               "sequence {} does not run", id.value());
+  return it->second;
+}
+
+void Scheduler::Append(SequenceId id, std::uint32_t guesses) {
+  Sequence& sequence = RunningOf(id);
+  ASHLAR_CHECK(sequence.is_decoding && sequence.known == sequence.computed,
+               "sequence {} cannot be extended now", id.value());
+  sequence.known += 1 + guesses;
+  sequence.guesses = guesses;
+}
+
+void Scheduler::Forget(SequenceId id, std::uint32_t guesses) {
+  Sequence& sequence = RunningOf(id);
+  ASHLAR_CHECK(guesses <= sequence.guesses && sequence.known == sequence.computed,
+               "sequence {} has {} guesses; it cannot forget {}", id.value(), sequence.guesses,
+               guesses);
+  sequence.known -= guesses;
+  sequence.computed -= guesses;
+  sequence.guesses = 0;
+}
+
+void Scheduler::Restart(SequenceId id, std::uint64_t tokens) {
+  ASHLAR_CHECK(tokens > 0, "sequence {} has no tokens", id.value());
+  Sequence& sequence = RunningOf(id);
+  sequence.known = tokens;
+  WaitAgain(sequence);
 }
 
 void Scheduler::CheckInvariants() const {

@@ -99,9 +99,16 @@ class Scheduler {
   const StepPlan& Plan(Memory& memory);
   // The plan's items have been computed. Once per plan.
   void Commit();
-  // More tokens of the sequence are known, to be computed. Precondition: running, all those known
-  // before are computed.
-  void Append(SequenceId id, std::uint32_t tokens = 1);
+  // One more token of the sequence is known, and so many guesses of those after it, to be computed.
+  // A preemption drops guesses; others stay known. Precondition: running, all those known before
+  // are computed.
+  void Append(SequenceId id, std::uint32_t guesses = 0);
+  // The last ones known were wrong guesses. Precondition: running, all that is known is computed.
+  void Forget(SequenceId id, std::uint32_t guesses);
+  // The sequence goes on as another text of so many tokens, to be computed from its beginning, and
+  // waits for that in its old place in line. Its memory is its owner's business. Precondition:
+  // running.
+  void Restart(SequenceId id, std::uint64_t tokens);
 
   std::size_t running() const { return running_.size(); }
   std::size_t waiting() const { return line_.size(); }
@@ -130,6 +137,8 @@ class Scheduler {
   Sequence* FindVictim(std::int64_t priority, const Sequence* spared, const Memory& memory) const;
   bool PreemptLessUrgent(const Sequence& than, Memory& memory);
   void Preempt(Sequence& sequence, Memory& memory);
+  void WaitAgain(Sequence& sequence);
+  Sequence& RunningOf(SequenceId id);
   void StopRunning(Sequence& sequence);
 
   const SchedulerLimits limits_;

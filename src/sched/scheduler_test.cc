@@ -116,8 +116,8 @@ TEST_F(SchedulerTest, SeveralAppendedTokensAreOneDecodeAndLeaveOthersTheirs) {
   Start(scheduler, {{.id = Id(1), .tokens = 1}, {.id = Id(2), .tokens = 1}});
   scheduler.Plan(memory);
   scheduler.Commit();
-  scheduler.Append(Id(1), 9);
-  scheduler.Append(Id(2), 2);
+  scheduler.Append(Id(1), 8);
+  scheduler.Append(Id(2), 1);
   const StepPlan& plan = scheduler.Plan(memory);
   ASSERT_EQ(plan.items.size(), 2u);
   EXPECT_EQ(plan.items[0].tokens, 5u);
@@ -125,6 +125,35 @@ TEST_F(SchedulerTest, SeveralAppendedTokensAreOneDecodeAndLeaveOthersTheirs) {
   EXPECT_TRUE(plan.items[0].is_decode);
   EXPECT_EQ(plan.items[1].tokens, 1u);
   EXPECT_EQ(plan.decode_tokens, 6u);
+}
+
+TEST_F(SchedulerTest, WrongGuessesAreForgottenAndDroppedByAPreemption) {
+  Scheduler scheduler({.max_step_tokens = 16, .prefill_chunk = 8, .max_running = 3});
+  Start(scheduler, {{.id = Id(1), .tokens = 3}});
+  scheduler.Append(Id(1), 4);
+  scheduler.Plan(memory);
+  scheduler.Commit();
+  scheduler.Forget(Id(1), 3);
+  scheduler.Append(Id(1));
+  const StepPlan& plan = scheduler.Plan(memory);
+  ASSERT_EQ(plan.items.size(), 1u);
+  EXPECT_EQ(plan.items[0].position, 5u);  // three, one that was known, one guess that was right
+  EXPECT_EQ(plan.items[0].tokens, 1u);
+  scheduler.CheckInvariants();
+}
+
+TEST_F(SchedulerTest, ARestartedSequenceComputesItsNewTextFromTheBeginning) {
+  Scheduler scheduler({.max_step_tokens = 16, .prefill_chunk = 8, .max_running = 3});
+  Start(scheduler, {{.id = Id(1), .tokens = 3}});
+  scheduler.Restart(Id(1), 12);
+  EXPECT_EQ(scheduler.running(), 0u);
+  scheduler.Add({.id = Id(2), .tokens = 2});
+  const StepPlan& plan = scheduler.Plan(memory);
+  ASSERT_EQ(plan.items.size(), 2u);
+  EXPECT_EQ(plan.items[0].id, Id(1));  // before the one that came later
+  EXPECT_EQ(plan.items[0].position, 0u);
+  EXPECT_EQ(plan.items[0].tokens, 8u);
+  scheduler.CheckInvariants();
 }
 
 // --- The ITL target ---

@@ -15,6 +15,7 @@ struct Sequence {
   Order order;
   Tenant* tenant = nullptr;
   std::uint64_t known = 0;     // prompt and generated tokens
+  std::uint32_t guesses = 0;   // of those, the last ones: dropped when it is preempted
   std::uint64_t computed = 0;  // of those, with K and V in their blocks; 0 unless running
   Place place = Place::kWaiting;
   bool is_decoding = false;   // running, and all that was known at admission is computed
