@@ -12,6 +12,7 @@ namespace ashlar::apps {
 namespace {
 
 constexpr std::uint32_t kDefaultMaxSequences = 64;
+constexpr std::uint32_t kMaxPromptLookup = 64;
 constexpr std::uint32_t kDefaultStepTokens = 512;
 constexpr std::uint64_t kMaxContext = std::uint64_t{1} << 30;  // tokens; no model comes near
 // scripts/fetch_model.sh puts it there.
@@ -116,6 +117,12 @@ void AddEngineFlags(CLI::App& command, EngineFlags& flags) {
                   "after that it may have to wait for. all = the whole length: nothing that runs "
                   "ever waits for memory")
       ->capture_default_str();
+  command
+      .add_option(
+          "--prompt-lookup", flags.prompt_lookup,
+          "guess up to so many tokens ahead where a text repeats itself, and compute them in "
+          "one step; changes no token. 0 = never")
+      ->capture_default_str();
   command.add_option("--max-context", flags.max_context,
                      "tokens of prompt and completion (default: what the model was trained for)");
 }
@@ -164,6 +171,11 @@ Result<EngineSetup> ResolveEngineFlags(const EngineFlags& flags) {
       std::min(kDefaultMaxSequences, setup.engine.limits.max_step_tokens));
   ASHLAR_ASSIGN(setup.engine.limits.itl_target_ns, ParseItlTarget(flags.itl_target_ms));
   ASHLAR_ASSIGN(setup.engine.headroom_tokens, ParseHeadroom(flags.headroom_tokens));
+  if (flags.prompt_lookup > kMaxPromptLookup) {
+    return MakeError(ErrorCode::kInvalidArgument, "--prompt-lookup is {}; it must be 0 to {}",
+                     flags.prompt_lookup, kMaxPromptLookup);
+  }
+  setup.engine.max_guesses = flags.prompt_lookup;
   if (!flags.max_context.empty()) {
     ASHLAR_ASSIGN(setup.engine.max_context, ParseTokenCount(flags.max_context));
     if (setup.engine.max_context == 0 || setup.engine.max_context > kMaxContext) {

@@ -29,6 +29,7 @@ struct EngineFlags {
   std::string max_context;             // empty: the model's
   double itl_target_ms = 0;            // 0: none
   std::string headroom_tokens = "64";  // or "all"
+  std::uint32_t prompt_lookup = 0;     // tokens guessed ahead at the most
   std::uint64_t kv_events = 0;         // `serve` only
 };
 

@@ -146,10 +146,31 @@ void AddTimeoutFlags(CLI::App& command, ServeFlags& flags) {
         ->capture_default_str();
   };
   constexpr double kOneMs = 0.001;
+  add("--request-timeout", flags.request_timeout_s, 0,
+      "seconds a request may take, from its arrival; requests may ask for less (timeout). 0 = any");
   add("--idle-timeout", flags.idle_timeout_s, kOneMs,
       "seconds for a client to send its request, to take any of its answer, to ask again");
   add("--drain-timeout", flags.drain_timeout_s, 0,
       "seconds for answers under way when told to end; then, or when told again, they are cut");
+}
+
+void AddContextFlags(CLI::App& command, ServeFlags& flags) {
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 30;
+  command
+      .add_option("--context-overflow", flags.context_overflow,
+                  "a text that outgrows the context is refused, or cut and goes on: refuse, stream")
+      ->check(CLI::IsMember({"refuse", "stream"}))
+      ->capture_default_str();
+  command
+      .add_option("--context-sinks", flags.context_sinks,
+                  "stream: first tokens that stay when the text is cut")
+      ->check(CLI::Range(std::uint64_t{0}, kMost))
+      ->capture_default_str();
+  command
+      .add_option("--context-window", flags.context_window,
+                  "stream: last tokens that stay; 0 = half of the context")
+      ->check(CLI::Range(std::uint64_t{0}, kMost))
+      ->capture_default_str();
 }
 
 }  // namespace
@@ -174,6 +195,7 @@ void AddServeFlags(CLI::App& command, ServeFlags& flags) {
       ->capture_default_str();
   AddAccessFlags(command, flags);
   AddLimitFlags(command, flags);
+  AddContextFlags(command, flags);
   AddTimeoutFlags(command, flags);
 }
 
@@ -195,6 +217,10 @@ Result<ServeSetup> ResolveServeFlags(const ServeFlags& flags) {
       std::max(setup.http.max_total_body_bytes, setup.http.max_body_bytes);
   ASHLAR_ASSIGN(setup.http.tls, LoadTls(flags));
   setup.api.seed = flags.seed;
+  setup.api.request_timeout_s = flags.request_timeout_s;
+  if (flags.context_overflow == "stream") {
+    setup.api.context_stream = {.sinks = flags.context_sinks, .window = flags.context_window};
+  }
   setup.api.max_requests = flags.max_requests;
   setup.api.isolates_tenants = flags.isolate_tenants;
   ASHLAR_ASSIGN(setup.api.answers.max_bytes, ParseByteSize(flags.max_answer));

@@ -37,7 +37,12 @@ struct ServeFlags {
   std::string max_header = "16KiB";
   std::string max_answer = "64MiB";
   std::string max_prompt_tokens;  // empty: what the context holds
+  // What becomes of texts that outgrow the context.
+  std::string context_overflow = "refuse";
+  std::uint64_t context_sinks = 4;
+  std::uint64_t context_window = 0;
   // How long.
+  double request_timeout_s = 0;  // 0: any time
   double idle_timeout_s = 60;
   double drain_timeout_s = 30;
 };

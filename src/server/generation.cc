@@ -121,6 +121,12 @@ engine::GenerationRequest Generation::RequestFor(std::size_t sequence) const {
   request.max_tokens = prompt.max_tokens;
   request.cache_salt = options.cache_salt;
   request.stop_tokens = EndTokensOf(options, *environment_.tokenizer);
+  request.min_tokens = options.min_tokens;
+  request.priority = plan_.priority;
+  request.tenant = plan_.tenant;
+  request.tenant_weight = plan_.tenant_weight;
+  request.deadline_ns = plan_.deadline_ns;
+  request.stream = plan_.stream;
   request.top_logprobs = options.top_logprobs;
   if (options.best_of > options.n && !request.top_logprobs.has_value()) {
     request.top_logprobs = 0;  // the choice among sequences is by likelihood
@@ -136,25 +142,11 @@ void Generation::Start() {
       generation->Cancel();
     }
   });
-  std::vector<engine::Submission> submissions;
-  submissions.reserve(sequences_.size());
-  for (std::size_t i = 0; i < sequences_.size(); ++i) {
-    submissions.push_back(
-        {.request = RequestFor(i), .sink = std::make_shared<Sink>(shared_from_this(), i)});
-  }
-  Result<std::vector<RequestId>> submitted =
-      environment_.service->SubmitAll(std::move(submissions));
+  const Status submitted = plan_.options.use_beam_search ? StartBeams() : Submit();
   if (!submitted.ok()) {
     reply_->record().generation->ending = Ending::kError;
     FailAnswer(RefusalOf(submitted.error()));
     return;
-  }
-  {
-    const std::lock_guard lock(mutex_);
-    submitted_ = *submitted;
-  }
-  if (reply_->observer() != nullptr) {
-    reply_->observer()->OnSubmitted(reply_->record(), *submitted);
   }
   if (is_over_) {  // Cancel may have come before the ids were known
     CancelSequences();
@@ -163,6 +155,73 @@ void Generation::Start() {
     writer_->Begin();
   }
   environment_.workers->Post([self = shared_from_this()] { self->Round(); });
+}
+
+Status Generation::Submit() {
+  std::vector<engine::Submission> submissions;
+  submissions.reserve(sequences_.size());
+  for (std::size_t i = 0; i < sequences_.size(); ++i) {
+    submissions.push_back(
+        {.request = RequestFor(i), .sink = std::make_shared<Sink>(shared_from_this(), i)});
+  }
+  ASHLAR_ASSIGN(const std::vector<RequestId> submitted,
+                environment_.service->SubmitAll(std::move(submissions)));
+  {
+    const std::lock_guard lock(mutex_);
+    submitted_ = submitted;
+  }
+  if (reply_->observer() != nullptr) {
+    reply_->observer()->OnSubmitted(reply_->record(), submitted);
+  }
+  return {};
+}
+
+// After an error those that were started are cancelled; nobody hears of them.
+Status Generation::StartBeams() {
+  const GenerationOptions& options = plan_.options;
+  const auto post = [workers = environment_.workers](std::function<void()> task) {
+    workers->Post(std::move(task));
+  };
+  for (std::size_t p = 0; p < plan_.prompts.size(); ++p) {
+    auto search =
+        engine::BeamSearch::Start(*environment_.service, post, RequestFor(p * options.best_of),
+                                  {.width = options.beam_width,
+                                   .n = options.best_of,
+                                   .length_penalty = options.length_penalty},
+                                  [self = shared_from_this(), p](engine::BeamResult result) {
+                                    self->TakeBeams(p, std::move(result));
+                                  });
+    if (!search.ok()) {
+      CancelSequences();
+      return search.error();
+    }
+    const std::lock_guard lock(mutex_);
+    beams_.push_back(*std::move(search));
+  }
+  return {};
+}
+
+// As if its sequences had generated them.
+void Generation::TakeBeams(std::size_t prompt, engine::BeamResult result) {
+  const std::size_t count = plan_.options.best_of;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t sequence = prompt * count + i;
+    engine::Usage usage = i == 0 ? result.usage : engine::Usage{};
+    usage.completion_tokens = 0;
+    engine::FinishReason reason = result.reason;
+    if (i < result.beams.size()) {
+      engine::Beam& beam = result.beams[i];
+      reason = beam.reason;
+      usage.completion_tokens = beam.tokens.size();
+      for (std::size_t t = 0; t < beam.tokens.size(); ++t) {
+        auto logprobs = plan_.options.top_logprobs.has_value()
+                            ? std::make_unique<engine::TokenLogprobs>(std::move(beam.logprobs[t]))
+                            : nullptr;
+        Enqueue({sequence, TokenEvent{beam.tokens[t], std::move(logprobs)}});
+      }
+    }
+    Enqueue({sequence, FinishEvent{reason, usage, result.error}});
+  }
 }
 
 // The engine's error, and when the queue should have moved.
@@ -182,12 +241,17 @@ void Generation::Cancel() {
 
 void Generation::CancelSequences() {
   std::vector<RequestId> ids;
+  std::vector<std::shared_ptr<engine::BeamSearch>> beams;
   {
     const std::lock_guard lock(mutex_);
     ids = submitted_;
+    beams = beams_;
   }
   for (const RequestId id : ids) {
     environment_.service->Cancel(id);
+  }
+  for (const auto& search : beams) {
+    search->Cancel();
   }
 }
 
@@ -278,12 +342,16 @@ void Generation::HandleToken(std::size_t index, const TokenEvent& event) {
   }
   Emit(index, stream.Push(event.token, event.logprobs.get()));
   if (std::holds_alternative<std::string>(stream.stop_reason())) {
-    RequestId id;
+    std::optional<RequestId> id;
     {
       const std::lock_guard lock(mutex_);
-      id = submitted_[index];
+      if (index < submitted_.size()) {
+        id = submitted_[index];
+      }
     }
-    environment_.service->Cancel(id);
+    if (id.has_value()) {
+      environment_.service->Cancel(*id);
+    }
   }
 }
 
@@ -316,6 +384,7 @@ void Generation::HandleFinish(std::size_t index, const FinishEvent& event) {
               .mean_logprob =
                   tokens == 0 ? 0 : sequence.stream.sum_logprobs() / static_cast<double>(tokens)});
   usage_.completion_tokens += tokens;
+  usage_.dropped_tokens += event.usage.dropped_tokens;
   if (index % plan_.options.best_of == 0) {
     usage_.cached_tokens += event.usage.cached_tokens;
   }

@@ -23,6 +23,7 @@
 #include <variant>
 #include <vector>
 
+#include "engine/beam_search.h"
 #include "engine/service.h"
 #include "server/answer_writer.h"
 #include "server/choice_stream.h"
@@ -42,6 +43,11 @@ struct EncodedPrompt {
 struct GenerationPlan {
   AnswerIdentity identity;
   GenerationOptions options;
+  std::string tenant;               // whose share of the computed tokens it takes
+  std::uint32_t tenant_weight = 1;  // and how large that is
+  std::int32_t priority = 0;
+  std::int64_t deadline_ns = 0;  // of the engine's clock; 0: none
+  std::optional<engine::ContextStream> stream;
   std::uint64_t seed = 0;  // sequence i of a prompt samples with seed + i
   bool echo = false;
   std::vector<EncodedPrompt> prompts;
@@ -111,6 +117,9 @@ class Generation : public std::enable_shared_from_this<Generation> {
   // Whether the answer grew too large, and so has failed.
   bool FailedByOverflow();
   ApiError RefusalOf(const Error& error) const;
+  Status Submit();
+  Status StartBeams();
+  void TakeBeams(std::size_t prompt, engine::BeamResult result);
   void CancelSequences();
 
   const Environment environment_;
@@ -118,10 +127,11 @@ class Generation : public std::enable_shared_from_this<Generation> {
 
   std::atomic<bool> is_over_{false};
 
-  std::mutex mutex_;                  // protects the three below
+  std::mutex mutex_;                  // protects the four below
   std::vector<Event> events_;         // in order, not yet handled
   bool is_round_due_ = true;          // a round is scheduled or running; true until Start is done
-  std::vector<RequestId> submitted_;  // by sequence
+  std::vector<RequestId> submitted_;  // by sequence; none with beam search
+  std::vector<std::shared_ptr<engine::BeamSearch>> beams_;  // by prompt
 
   // Of the one round at a time.
   std::optional<Reply> reply_;  // both until every sequence is accounted for

@@ -158,7 +158,7 @@ void ReadBeamSearch(FieldReader& fields, const RequestLimits& limits, Generation
     return;
   }
   out.beam_width = out.n;
-  fields.Integer("beam_width", 1, limits.max_n, out.beam_width);
+  fields.Integer("beam_width", 1, limits.max_beam_width, out.beam_width);
   if (out.beam_width < out.n) {
     fields.Fail("beam_width",
                 fmt::format("is {}, less than n, which is {}", out.beam_width, out.n));
@@ -167,7 +167,38 @@ void ReadBeamSearch(FieldReader& fields, const RequestLimits& limits, Generation
   if (out.stream) {
     fields.Fail("stream", "is not possible with 'use_beam_search': the best is known at the end");
   }
-  fields.Fail("use_beam_search", "is not available; use 'best_of'");
+  const model::SamplingParams& sampling = out.sampling;
+  if (sampling.repetition_penalty != 1.0 || sampling.presence_penalty != 0.0 ||
+      sampling.frequency_penalty != 0.0 || !sampling.logit_bias.empty()) {
+    fields.Fail("use_beam_search",
+                "keeps the likeliest texts; penalties and 'logit_bias' have no place in it");
+  }
+}
+
+// What becomes of a text that outgrows the context.
+void ReadContext(FieldReader& fields, GenerationOptions& out) {
+  std::string overflow;
+  fields.String("context_overflow", overflow);
+  if (overflow == "stream" || overflow == "refuse") {
+    out.streams_context = overflow == "stream";
+  } else if (!overflow.empty()) {
+    fields.Fail("context_overflow",
+                fmt::format("is {}; it must be \"refuse\" or \"stream\"", Quote(overflow)));
+  }
+  const auto read = [&](std::string_view name, std::int64_t lowest,
+                        std::optional<std::uint64_t>& tokens) {
+    std::optional<std::int64_t> value;
+    fields.Integer(name, lowest, kMaxInt, value);
+    if (!value.has_value()) {
+      return;
+    }
+    tokens = static_cast<std::uint64_t>(*value);
+    if (!out.streams_context.value_or(false)) {
+      fields.Fail(name, "needs 'context_overflow' to be \"stream\"");
+    }
+  };
+  read("context_sinks", 0, out.context_sinks);
+  read("context_window", 1, out.context_window);
 }
 
 }  // namespace
@@ -193,13 +224,10 @@ void ReadGenerationOptions(FieldReader& fields, const RequestLimits& limits,
   ReadStreaming(fields, out);
   ReadService(fields, limits, out);
   ReadBeamSearch(fields, limits, out);
+  ReadContext(fields, out);
   std::optional<std::int64_t> min_tokens;
   fields.Integer("min_tokens", 0, kMaxInt, min_tokens);
   out.min_tokens = static_cast<std::uint64_t>(min_tokens.value_or(0));
-  if (out.min_tokens > 0) {
-    fields.Fail("min_tokens",
-                "is not supported; 'ignore_eos' with 'max_tokens' gives an exact length");
-  }
   RejectUnsupported(fields);
 }
 

@@ -193,7 +193,7 @@ std::optional<ApiError> OpenAiServer::CheckModel(const std::string& name) const 
 
 std::optional<ApiError> OpenAiServer::CheckLength(std::size_t prompt_tokens,
                                                   std::optional<std::uint64_t> max_tokens,
-                                                  std::string_view param) const {
+                                                  std::string_view param, bool streams) const {
   const std::uint64_t max_context = service_.info().max_context;
   if (prompt_tokens == 0) {
     return ApiError{.message = fmt::format("'{}' has no tokens; at least one is needed", param),
@@ -204,6 +204,9 @@ std::optional<ApiError> OpenAiServer::CheckLength(std::size_t prompt_tokens,
                                            param, prompt_tokens, options_.max_prompt_tokens),
                     .param = std::string(param),
                     .code = "context_length_exceeded"};
+  }
+  if (streams) {
+    return std::nullopt;
   }
   // Without max_tokens at least one token must fit.
   const std::uint64_t wanted = max_tokens.value_or(1);
@@ -229,15 +232,58 @@ struct OpenAiServer::Plan {
   std::string_view param;
 };
 
+std::optional<engine::ContextStream> OpenAiServer::StreamOf(
+    const GenerationOptions& options) const {
+  if (!options.streams_context.value_or(options_.context_stream.has_value())) {
+    return std::nullopt;
+  }
+  engine::ContextStream stream = options_.context_stream.value_or(engine::ContextStream{});
+  stream.sinks = options.context_sinks.value_or(stream.sinks);
+  stream.window = options.context_window.value_or(stream.window);
+  return stream;
+}
+
+// On whose behalf, how urgent, how long.
+void OpenAiServer::TakeTerms(const GenerationOptions& options, const Reply& reply,
+                             GenerationPlan& generation) const {
+  const Tenant& caller = *reply.record().caller;
+  generation.tenant = caller.name.empty() ? options.user : caller.name;
+  generation.tenant_weight = caller.weight;
+  // A key's priority is the most urgent that its requests may have.
+  generation.priority = std::max(options.priority.value_or(caller.priority), caller.priority);
+  if (caller.name.empty()) {
+    generation.priority = options.priority.value_or(caller.priority);
+  }
+  double timeout_s = options.timeout_s.value_or(options_.request_timeout_s);
+  if (options_.request_timeout_s > 0) {
+    timeout_s = std::min(timeout_s, options_.request_timeout_s);
+  }
+  if (timeout_s > 0) {
+    generation.deadline_ns = reply.record().started_ns + static_cast<std::int64_t>(timeout_s * 1e9);
+  }
+}
+
 void OpenAiServer::StartGeneration(Plan plan, const Reply& reply) {
   std::size_t total_tokens = 0;
+  const std::optional<engine::ContextStream> stream = StreamOf(plan.options);
+  const std::uint64_t max_context = service_.info().max_context;
   for (EncodedPrompt& prompt : plan.prompts) {
-    if (auto error = CheckLength(prompt.tokens.size(), plan.options.max_tokens, plan.param)) {
+    if (auto error = CheckLength(prompt.tokens.size(), plan.options.max_tokens, plan.param,
+                                 stream.has_value())) {
       reply.Send(ErrorResponse(*error));
       return;
     }
-    prompt.max_tokens =
-        plan.options.max_tokens.value_or(service_.info().max_context - prompt.tokens.size());
+    // What is left of the context; where texts may outgrow it, as much as it has.
+    prompt.max_tokens = plan.options.max_tokens.value_or(
+        stream.has_value() ? max_context : max_context - prompt.tokens.size());
+    if (plan.options.min_tokens > prompt.max_tokens) {
+      reply.Send(
+          ErrorResponse({.message = fmt::format(
+                             "'min_tokens' is {}, more than the {} tokens that may be generated",
+                             plan.options.min_tokens, prompt.max_tokens),
+                         .param = "min_tokens"}));
+      return;
+    }
     total_tokens += prompt.tokens.size() * plan.options.best_of;
   }
   if (total_tokens > options_.max_prompt_tokens_per_request) {
@@ -269,6 +315,8 @@ void OpenAiServer::StartGeneration(Plan plan, const Reply& reply) {
       .seed = 0,
       .echo = plan.echo,
       .prompts = std::move(plan.prompts)};
+  generation.stream = stream;
+  TakeTerms(generation.options, reply, generation);
   generation.seed = generation.options.seed.value_or(options_.seed.value_or(random_seed));
   std::make_shared<Generation>(Generation::Environment{.service = &service_,
                                                        .tokenizer = &tokenizer_,

@@ -48,9 +48,14 @@ struct OpenAiServerOptions {
   AnswerLimits answers = {};
   // Prefixes are shared by requests of one tenant only, whatever salt they give.
   bool isolates_tenants = false;
+  // What becomes of texts that outgrow the context, unless their request says; unset: refused.
+  std::optional<engine::ContextStream> context_stream = {};
+  double request_timeout_s = 0;  // of requests that give none, and at the most; 0: none
   const Clock* clock = nullptr;  // must outlive every request; null: the system's
   JsonLimits json = {};
 };
+
+struct GenerationPlan;
 
 class OpenAiServer {
  public:
@@ -93,7 +98,10 @@ class OpenAiServer {
   std::optional<ApiError> CheckModel(const std::string& name) const;
   std::optional<ApiError> CheckLength(std::size_t prompt_tokens,
                                       std::optional<std::uint64_t> max_tokens,
-                                      std::string_view param) const;
+                                      std::string_view param, bool streams) const;
+  void TakeTerms(const GenerationOptions& options, const Reply& reply,
+                 GenerationPlan& generation) const;
+  std::optional<engine::ContextStream> StreamOf(const GenerationOptions& options) const;
 
   struct Plan;
   void StartGeneration(Plan plan, const Reply& reply);

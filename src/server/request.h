@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "engine/beam_search.h"
 #include "model/sampling_params.h"
 #include "server/json.h"
 
@@ -29,6 +30,7 @@ struct RequestLimits {
   std::size_t max_user_bytes = 256;
   std::int64_t max_priority = 1'000'000;  // and as much below 0
   double max_timeout_s = 86'400;
+  std::int64_t max_beam_width = engine::kMaxBeamWidth;
 };
 
 // What completions and chat have in common.
@@ -48,6 +50,11 @@ struct GenerationOptions {
   bool return_tokens_as_token_ids = false;  // logprobs name tokens "token_id:123"
   std::optional<std::uint32_t> top_logprobs;
   bool use_beam_search = false;
+  // A text that outgrows the context is cut and goes on, instead of being refused. Unset: as the
+  // server does.
+  std::optional<bool> streams_context;
+  std::optional<std::uint64_t> context_sinks;   // first tokens that stay
+  std::optional<std::uint64_t> context_window;  // last ones
   std::uint32_t beam_width = 0;  // texts kept at every token; with use_beam_search, at least n
   double length_penalty = 1;     // of beam search: the exponent of the length scores are divided by
   std::string cache_salt;        // prefixes are shared under the same salt only

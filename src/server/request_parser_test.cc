@@ -193,8 +193,6 @@ TEST(ParseCompletionRequest, NamesTheFieldOfServiceOrSearchThatIsWrong) {
       {"timeout", R"("timeout":86401)"},
       {"timeout", R"("timeout":"1s")"},
       {"min_tokens", R"("min_tokens":-1)"},
-      {"min_tokens", R"("min_tokens":17)"},
-      {"min_tokens", R"("max_tokens":4,"min_tokens":5)"},
       {"use_beam_search", R"("use_beam_search":1)"},
       {"beam_width", R"("beam_width":4)"},
       {"length_penalty", R"("length_penalty":1)"},
@@ -202,8 +200,14 @@ TEST(ParseCompletionRequest, NamesTheFieldOfServiceOrSearchThatIsWrong) {
       {"beam_width", R"("use_beam_search":true,"beam_width":129)"},
       {"length_penalty", R"("use_beam_search":true,"length_penalty":11)"},
       {"stream", R"("use_beam_search":true,"stream":true)"},
-      {"min_tokens", R"("min_tokens":1)"},
-      {"use_beam_search", R"("use_beam_search":true)"},
+      {"beam_width", R"("use_beam_search":true,"beam_width":65)"},
+      {"use_beam_search", R"("use_beam_search":true,"presence_penalty":1)"},
+      {"use_beam_search", R"("use_beam_search":true,"logit_bias":{"5":1})"},
+      {"context_overflow", R"("context_overflow":"truncate")"},
+      {"context_overflow", R"("context_overflow":true)"},
+      {"context_sinks", R"("context_sinks":4)"},
+      {"context_window", R"("context_overflow":"refuse","context_window":9)"},
+      {"context_window", R"("context_overflow":"stream","context_window":0)"},
   };
   for (const Case& c : cases) {
     EXPECT_EQ(WrongIn(WithPrompt(c.fields), false), c.param) << c.fields;

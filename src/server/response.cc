@@ -52,10 +52,14 @@ void AppendElement(std::string_view element, std::string& elements) {
 }  // namespace
 
 Json UsageJson(const UsageTotals& usage) {
-  return Json{{"prompt_tokens", usage.prompt_tokens},
-              {"completion_tokens", usage.completion_tokens},
-              {"total_tokens", usage.prompt_tokens + usage.completion_tokens},
-              {"prompt_tokens_details", {{"cached_tokens", usage.cached_tokens}}}};
+  Json json{{"prompt_tokens", usage.prompt_tokens},
+            {"completion_tokens", usage.completion_tokens},
+            {"total_tokens", usage.prompt_tokens + usage.completion_tokens},
+            {"prompt_tokens_details", {{"cached_tokens", usage.cached_tokens}}}};
+  if (usage.dropped_tokens > 0) {
+    json["context_dropped_tokens"] = usage.dropped_tokens;
+  }
+  return json;
 }
 
 TokenNaming NamingOf(ApiKind kind, bool with_token_ids) {

@@ -33,6 +33,7 @@ struct UsageTotals {
   std::uint64_t prompt_tokens = 0;
   std::uint64_t cached_tokens = 0;
   std::uint64_t completion_tokens = 0;
+  std::uint64_t dropped_tokens = 0;  // left behind where the text outgrew the context
 };
 
 Json UsageJson(const UsageTotals& usage);
