@@ -130,6 +130,8 @@ TEST_F(SchedulerTest, SeveralAppendedTokensAreOneDecodeAndLeaveOthersTheirs) {
 TEST_F(SchedulerTest, WrongGuessesAreForgottenAndDroppedByAPreemption) {
   Scheduler scheduler({.max_step_tokens = 16, .prefill_chunk = 8, .max_running = 3});
   Start(scheduler, {{.id = Id(1), .tokens = 3}});
+  scheduler.Plan(memory);
+  scheduler.Commit();
   scheduler.Append(Id(1), 4);
   scheduler.Plan(memory);
   scheduler.Commit();
@@ -137,7 +139,8 @@ TEST_F(SchedulerTest, WrongGuessesAreForgottenAndDroppedByAPreemption) {
   scheduler.Append(Id(1));
   const StepPlan& plan = scheduler.Plan(memory);
   ASSERT_EQ(plan.items.size(), 1u);
-  EXPECT_EQ(plan.items[0].position, 5u);  // three, one that was known, one guess that was right
+  // Three of the prompt, one generated, one more and the one guess after it that was right.
+  EXPECT_EQ(plan.items[0].position, 6u);
   EXPECT_EQ(plan.items[0].tokens, 1u);
   scheduler.CheckInvariants();
 }

@@ -80,9 +80,7 @@ TEST(TokenizerGolden, Qwen2) { CheckGolden("qwen2", Vocab("qwen2")); }
 TEST(TokenizerGolden, Llama2) { CheckGolden("llama-spm", Vocab("llama-spm")); }
 TEST(TokenizerGolden, Phi3) { CheckGolden("phi-3", Vocab("phi-3")); }
 
-TEST(TokenizerGolden, Gemma3) {
-  CheckGolden("gemma", CacheFolder() / "gemma-3-270m-q4_k_m.gguf");
-}
+TEST(TokenizerGolden, Gemma3) { CheckGolden("gemma", CacheFolder() / "gemma-3-270m-q4_k_m.gguf"); }
 
 }  // namespace
 }  // namespace ashlar::text
