@@ -19,7 +19,6 @@
 #include "base/log.h"
 #include "base/version.h"
 #include "engine/runner.h"
-#include "kv/event_log.h"
 #include "net/http_server.h"
 #include "server/control_routes.h"
 #include "server/openai_server.h"
@@ -68,6 +67,20 @@ void Drain(server::OpenAiServer& api, net::HttpServer& http, const sigset_t& sig
   http.Stop(is_told_again ? 0 : kFlushMs);
 }
 
+// What is refused before a route is asked: counted, and in the API's error shape.
+void AnswerUnrouted(net::HttpServerOptions& http, const server::Router& router,
+                    server::RequestMetrics& metrics) {
+  http.refuse_head = [&router, &metrics](const net::HttpRequest& head) {
+    auto refusal = router.RefuseHead(head);
+    if (refusal) metrics.OnRefused(refusal->status);
+    return refusal;
+  };
+  http.format_error = [&metrics](int status, std::string_view message) {
+    metrics.OnRefused(status);
+    return server::OpenAiServer::FormatError(status, message);
+  };
+}
+
 Status Serve(const ServeFlags& flags) {
   const sigset_t end_signals = BlockEndSignals();
   ASHLAR_ASSIGN(ServeSetup setup, ResolveServeFlags(flags));
@@ -98,13 +111,7 @@ Status Serve(const ServeFlags& flags) {
                         server::Doorkeeper(std::move(setup.keys), std::move(setup.cors_origins)));
   api.AddRoutes(router);
   control.AddRoutes(router);
-  setup.http.refuse_head = [&router](const net::HttpRequest& head) {
-    return router.RefuseHead(head);
-  };
-  setup.http.format_error = [&metrics](int status, std::string_view message) {
-    metrics->OnRefused(status);
-    return server::OpenAiServer::FormatError(status, message);
-  };
+  AnswerUnrouted(setup.http, router, *metrics);
   ASHLAR_ASSIGN(const auto http,
                 net::HttpServer::Start(
                     setup.http, [&](net::HttpRequest request, const net::Responder& responder) {

@@ -8,6 +8,7 @@
 
 #include "base/byte_size.h"
 #include "base/log.h"
+#include "kv/event_log.h"
 #include "net/tls.h"
 
 namespace ashlar::apps {

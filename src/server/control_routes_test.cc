@@ -267,6 +267,25 @@ TEST_F(ControlRoutesTest, ATraceIsWhatChromeReads) {
   EXPECT_EQ(Ask("GET", "/debug/trace?steps=0")->json()["error"]["param"], "steps");
 }
 
+// --- Who may ask ---
+
+TEST_F(ControlRoutesTest, AllButMetricsAndTheBarePageAsksForAKey) {
+  const std::map<std::string, Access> want = {
+      {"GET /metrics", Access::kAnybody},      {"GET /", Access::kAnybody},
+      {"GET /dashboard", Access::kAnybody},    {"GET /is_sleeping", Access::kTenant},
+      {"GET /dashboard/data", Access::kAdmin}, {"GET /kv/state", Access::kAdmin},
+      {"GET /kv/events", Access::kAdmin},      {"GET /kv/explain/{request}", Access::kAdmin},
+      {"GET /debug/trace", Access::kAdmin},    {"POST /reset_prefix_cache", Access::kAdmin},
+      {"POST /sleep", Access::kAdmin},         {"POST /wake_up", Access::kAdmin}};
+  Router router(tiny_.clock());
+  control_.AddRoutes(router);
+  std::map<std::string, Access> have;
+  for (const Route& route : router.routes()) {
+    have[std::string(route.method) + " " + std::string(route.path)] = route.access;
+  }
+  EXPECT_EQ(have, want);
+}
+
 // --- The page ---
 
 TEST_F(ControlRoutesTest, ThePageLoadsNothingFromElsewhere) {

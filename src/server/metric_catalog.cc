@@ -34,6 +34,10 @@ constexpr MetricInfo kCatalog[] = {
     {"vllm:prompt_tokens_cached_total", Counter, "tokens", kModel,
      "Prompt tokens that needed no computing."},
     {"vllm:generation_tokens_total", Counter, "tokens", kModel, "Tokens generated."},
+    {"vllm:spec_decode_num_draft_tokens_total", Counter, "tokens", kModel,
+     "Tokens computed ahead by prompt lookup."},
+    {"vllm:spec_decode_num_accepted_tokens_total", Counter, "tokens", kModel,
+     "Of these, the ones that were right."},
     {"vllm:request_success_total", Counter, "sequences", "model_name, engine, finished_reason",
      "Sequences that ended, by why: stop, length, abort, error."},
     {"vllm:iteration_tokens_total", Histogram, "tokens", kModel, "Tokens computed in a step."},
@@ -122,6 +126,9 @@ constexpr MetricInfo kCatalog[] = {
      "Tokens computed, by kind: prefill, decode."},
     {"ashlar:recomputed_tokens_total", Counter, "tokens", "",
      "Tokens computed again after a preemption, of sequences that have ended."},
+    {"ashlar:context_cuts_total", Counter, "cuts", "",
+     "Times the middle of a text longer than the context was left behind, where that was asked "
+     "for."},
     {"ashlar:sequences_ended_total", Counter, "sequences", "reason",
      "Sequences by how the engine ended them."},
 

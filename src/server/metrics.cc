@@ -125,6 +125,8 @@ void AddVllmTokens(const MetricSources& sources, Families& out) {
             {{"source", "local_cache_hit"}});
   out.Value("vllm:prompt_tokens_cached_total", stats.cached_tokens);
   out.Value("vllm:generation_tokens_total", stats.generated_tokens);
+  out.Value("vllm:spec_decode_num_draft_tokens_total", stats.guessed_tokens);
+  out.Value("vllm:spec_decode_num_accepted_tokens_total", stats.accepted_tokens);
   for (std::size_t i = 0; i < kEndings; ++i) {
     out.Value("vllm:request_success_total", sources.requests.ended[i],
               {{"finished_reason", std::string(NameOf(static_cast<Ending>(i)))}});
@@ -224,6 +226,7 @@ void AddSteps(const engine::EngineReport& report, Families& out) {
   out.Value("ashlar:computed_tokens_total", stats.prefill_tokens, {{"kind", "prefill"}});
   out.Value("ashlar:computed_tokens_total", stats.decode_tokens, {{"kind", "decode"}});
   out.Value("ashlar:recomputed_tokens_total", stats.recomputed_tokens);
+  out.Value("ashlar:context_cuts_total", stats.context_cuts);
   for (std::size_t i = 0; i < engine::kFinishReasons; ++i) {
     out.Value("ashlar:sequences_ended_total", stats.finished[i],
               {{"reason", std::string(NameOf(static_cast<engine::FinishReason>(i)))}});

@@ -58,9 +58,11 @@ void RequestMetrics::OnSequenceEnd(const RequestRecord& request, const SequenceE
   const engine::Usage& usage = sequence.usage;
   const std::lock_guard lock(mutex_);
   ++values_.ended[static_cast<std::size_t>(sequence.ending)];
-  values_.prompt_tokens.Observe(static_cast<double>(usage.prompt_tokens));
   values_.generation_tokens.Observe(static_cast<double>(sequence.completion_tokens));
-  values_.computed_tokens.Observe(static_cast<double>(usage.prompt_tokens - usage.cached_tokens));
+  if (usage.prompt_tokens > 0) {  // the beams of a search have one prompt together
+    values_.prompt_tokens.Observe(static_cast<double>(usage.prompt_tokens));
+    values_.computed_tokens.Observe(static_cast<double>(usage.prompt_tokens - usage.cached_tokens));
+  }
   values_.e2e.Observe(Seconds(sequence.e2e_ns));
   if (usage.ttft_ns == 0) return;  // it never came to a token
   values_.prefill.Observe(Seconds(usage.prefill_ns));
