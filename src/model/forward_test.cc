@@ -174,13 +174,12 @@ TEST_P(EveryTinyModel, HowItIsComputedChangesNoBit) {
   }
 }
 
-std::string TestName(const testing::TestParamInfo<NamedTinyModel>& param_info) {
-  std::string name(param_info.param.name);
-  std::replace(name.begin(), name.end(), '-', '_');
-  return name;
-}
-INSTANTIATE_TEST_SUITE_P(Options, EveryTinyModel, testing::ValuesIn(AllTinyModels()), TestName);
-INSTANTIATE_TEST_SUITE_P(Families, EveryTinyModel, testing::ValuesIn(FamilyTinyModels()), TestName);
+INSTANTIATE_TEST_SUITE_P(Options, EveryTinyModel, testing::ValuesIn(AllTinyModels()),
+                         [](const auto& param_info) {
+                           std::string name(param_info.param.name);
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
 
 class EveryCodec : public testing::TestWithParam<std::string> {};
 

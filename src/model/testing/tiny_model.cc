@@ -54,12 +54,10 @@ gguf::GgufWriter MakeTinyModel(const TinyModelOptions& o) {
 
 Result<TinyModelOptions> FindTinyModel(std::string_view name) {
   std::string names;
-  for (const auto* list : {&AllTinyModels(), &FamilyTinyModels()}) {
-    for (const NamedTinyModel& model : *list) {
-      if (model.name == name) return model.options;
-      names += names.empty() ? "" : ", ";
-      names += model.name;
-    }
+  for (const NamedTinyModel& model : AllTinyModels()) {
+    if (model.name == name) return model.options;
+    names += names.empty() ? "" : ", ";
+    names += model.name;
   }
   return MakeError(ErrorCode::kInvalidArgument, "no tiny model is called '{}'; there are {}", name,
                    names);

@@ -87,13 +87,10 @@ struct NamedTinyModel {
   TinyModelOptions options;
 };
 
-// Options that together take every branch of what the engine runs: "plain", "untied", "biases", ...
+// Options that together take every branch: "plain", "untied", ..., "mixtral", "gemma3", ...
 const std::vector<NamedTinyModel>& AllTinyModels();
 
-// Families that the engine does not run yet.
-const std::vector<NamedTinyModel>& FamilyTinyModels();
-
-// The named options, of either list. Errors: kInvalidArgument listing the names.
+// The named options. Errors: kInvalidArgument listing the names.
 Result<TinyModelOptions> FindTinyModel(std::string_view name);
 
 }  // namespace ashlar::model

@@ -210,12 +210,6 @@ const std::vector<NamedTinyModel>& AllTinyModels() {
       {"q4_k", {.dtype = DType::kQ4_K}},
       {"q5_k", {.dtype = DType::kQ5_K}},
       {"q6_k", {.dtype = DType::kQ6_K}},
-  };
-  return kModels;
-}
-
-const std::vector<NamedTinyModel>& FamilyTinyModels() {
-  static const std::vector<NamedTinyModel> kModels = {
       {"mixtral", Mixtral()},
       {"mixtral-q4_0", In(DType::kQ4_0, Mixtral())},
       {"mistral-window", With(Small("llama"), [](TinyModelOptions& o) { o.window = 24; })},

@@ -4,10 +4,10 @@
     check_tiny.py --binary build/release/bin/ashlar --maker build/release/bin/make_tiny_model
                   [--options a,b]
 
-`make_tiny_model --list` prints the names of the models, one a line, `--list-families` those that
-the engine does not run yet, and `make_tiny_model NAME OUT.gguf` writes a model. The reference runs
-here and now, so nothing is stored. Every logit of every position must agree within 1e-4 of its row's range, with an
-f32 cache, in one chunk and in chunks of 7.
+`make_tiny_model --list` prints the names of the models, one a line, and
+`make_tiny_model NAME OUT.gguf` writes a model. The reference runs here and now, so nothing is
+stored. Every logit of every position must agree within 3e-5 of its row's range, with an f32 cache,
+in one chunk and in chunks of 7.
 """
 
 import subprocess
@@ -21,7 +21,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "e2e"))
 import ashlar_cli
 import reference_forward
 
-TOLERANCE = 1e-4  # of the row's range; f32 against float64 over a few layers needs about 1e-5
+# Of the row's range. f32 against float64 over a few layers needs about 1e-5; the least that a wrong
+# formula has been seen to cost is 1e-4, one GELU for the other.
+TOLERANCE = 3e-5
 TOKENS = 300  # crosses a border of 256-token attention segments
 SETTINGS = ((), ("--prefill-chunk", "7", "--threads", "1"))
 
@@ -30,9 +32,12 @@ def random_ids(vocab_size):
     return [int(token) for token in np.random.default_rng(3).integers(0, vocab_size, TOKENS)]
 
 
-def names_of(maker, flag):
-    done = subprocess.run([maker, flag], capture_output=True, text=True, check=True)
-    return done.stdout.split()
+def models_of(maker):
+    done = subprocess.run([maker, "--list"], capture_output=True, text=True, check=True)
+    names = done.stdout.split()
+    if not names:
+        sys.exit(f"{maker} --list names no model")
+    return names
 
 
 def largest_error(ours, reference):
@@ -72,9 +77,7 @@ def main():
     args = parser.parse_args()
 
     ashlar = ashlar_cli.Ashlar(args.binary, ["--kv-codec", "f32"])
-    options = args.options.split(",") if args.options else names_of(args.maker, "--list")
-    if not options:
-        sys.exit(f"{args.maker} --list names no model")
+    options = args.options.split(",") if args.options else models_of(args.maker)
     failed = []
     with tempfile.TemporaryDirectory(prefix="ashlar-tiny-") as folder:
         for option in options:
@@ -89,8 +92,6 @@ def main():
                 good = False
             if not good:
                 failed.append(option)
-    for name in names_of(args.maker, "--list-families"):
-        print(f"{name}: skipped, the engine does not run it yet")
     print(
         f"{len(options)} models, {len(failed)} failed{': ' + ', '.join(failed) if failed else ''}"
     )

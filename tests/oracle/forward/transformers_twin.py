@@ -130,7 +130,10 @@ def make_config(arch, model):
         return of("Mistral", common_config(key, model, sliding_window=window))
     if arch in ("llama", "qwen2", "qwen3", "smollm3"):
         names = {"llama": "Llama", "qwen2": "Qwen2", "qwen3": "Qwen3", "smollm3": "SmolLM3"}
-        return of(names[arch], common_config(key, model))
+        more = {}
+        if model.weight("blk.0.ffn_up.bias", optional=True) is not None:
+            more = dict(attention_bias=True, mlp_bias=True)
+        return of(names[arch], common_config(key, model, **more))
     if arch == "qwen2moe":
         more = dict(
             num_experts=key("expert_count"),
@@ -289,7 +292,7 @@ def layer_weights(arch, model, layer, part, kind):
         return {prefix + "mlp.gate.e_score_correction_bias": value}
     if part == "ffn_gate_inp_shexp":
         return {prefix + "mlp.shared_expert_gate.weight": value.reshape(1, -1)}
-    if arch in ("llama", "smollm3") and part in ("attn_q", "attn_k"):
+    if arch in ("llama", "smollm3") and part in ("attn_q", "attn_k"):  # and their biases
         value = halves(value, model.config.head_dim)
     if arch == "falcon" and part == "attn_qkv":
         value = grouped(value, model.config)

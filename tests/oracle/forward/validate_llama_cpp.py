@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 import reference_forward
-from check_tiny import names_of
+from check_tiny import models_of
 from llama_cpp import LlamaCpp, write_f32_twin
 from logit_summary import logsumexp
 
@@ -57,9 +57,8 @@ def main():
     parser.add_argument("--models", help="comma-separated; all by default")
     args = parser.parse_args()
 
-    names = names_of(args.maker, "--list") + names_of(args.maker, "--list-families")
     with tempfile.TemporaryDirectory(prefix="ashlar-families-") as folder:
-        for name in args.models.split(",") if args.models else names:
+        for name in args.models.split(",") if args.models else models_of(args.maker):
             try:
                 error, position = compare(args.maker, name, folder)
                 print(f"{name}: {error:.1e} at position {position}", flush=True)

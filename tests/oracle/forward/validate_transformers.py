@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 import reference_forward
-from check_tiny import names_of
+from check_tiny import models_of
 from transformers_twin import twin_of
 
 TOKENS = 96
@@ -44,11 +44,13 @@ def main():
     parser.add_argument("--models", help="comma-separated; all but weight formats by default")
     args = parser.parse_args()
 
-    names = names_of(args.maker, "--list") + names_of(args.maker, "--list-families")
     with tempfile.TemporaryDirectory(prefix="ashlar-transformers-") as folder:
-        for name in args.models.split(",") if args.models else names:
-            error, position = compare(args.maker, name, folder)
-            print(f"{name}: {error:.1e} at position {position}", flush=True)
+        for name in args.models.split(",") if args.models else models_of(args.maker):
+            try:
+                error, position = compare(args.maker, name, folder)
+                print(f"{name}: {error:.1e} at position {position}", flush=True)
+            except Exception as refusal:  # of whatever kind: the next model is asked all the same
+                print(f"{name}: cannot be compared: {str(refusal).strip().splitlines()[0]}")
 
 
 if __name__ == "__main__":
