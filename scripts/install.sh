@@ -9,7 +9,8 @@ usage() {
 usage: scripts/install.sh STEP...
   build      compiler, CMake, and the libraries the program links
   model      what fetching the default model needs (pip, curl)
-  test       GoogleTest, and Python for the tests that drive the program from outside
+  test       GoogleTest, and what the tests that drive the program from outside use: Python, nginx (unpacked
+             inside build/, not installed)
   analysis   clang-format, clang-tidy
   fuzz       clang with libFuzzer
   bench      Google Benchmark
@@ -28,7 +29,7 @@ packages_of() {
       echo libpcre2-dev libutf8proc-dev libssl-dev libxxhash-dev prometheus-cpp-dev
       ;;
     model) echo python3 python3-pip ca-certificates curl ;;
-    test) echo libgtest-dev libgmock-dev python3 python3-venv python3-jinja2 ca-certificates curl ;;
+    test) echo libgtest-dev libgmock-dev python3 python3-venv python3-jinja2 ca-certificates curl openssl nginx ;;
     analysis) echo clang-format-19 clang-tidy-19 ;;
     fuzz) echo clang-19 libclang-rt-19-dev ;;
     bench) echo libbenchmark-dev ;;
@@ -43,7 +44,8 @@ packages_of() {
 
 is_installed() {
   [[ "$(dpkg-query -W -f '${db:Status-Abbrev}' "$1" 2>/dev/null)" == ii* ]] && return 0
-  [[ "$1" == libboost1.81-dev && -e "$private_boost/usr/include/boost/version.hpp" ]]
+  [[ "$1" == libboost1.81-dev && -e "$private_boost/usr/include/boost/version.hpp" ]] && return 0
+  [[ "$1" == nginx && -e "$private_nginx/usr/sbin/nginx" ]]
 }
 
 # Sets `missing` to the packages of the steps that are not installed.
@@ -80,20 +82,25 @@ removed_by() {
   apt-get -s -qq --no-install-recommends install "$@" 2>/dev/null | awk '$1 == "Remv" { print $2 }'
 }
 
+# unpack PACKAGE FOLDER: its files, without installing it.
+unpack() (
+  mkdir -p "$2" && cd "$2" && apt-get download "$1" >&2 && dpkg -x "$1"_*.deb . && rm -f "$1"_*.deb
+)
+
 # Debian lets one Boost be installed for development, and libboost-dev is 1.74, which is too old for us.
 # Whoever has 1.74 has it for other work, so it stays: only Boost's headers are used here, and they are
 # unpacked inside build/, where cmake/AshlarDependencies.cmake looks first.
 unpack_private_boost() {
   say "libboost1.81-dev conflicts with Boost packages installed here; they stay as they are, and" \
     "Boost 1.81's headers are unpacked to ${private_boost#"$project_root"/} for this project alone"
-  mkdir -p "$private_boost"
-  (
-    cd "$private_boost"
-    apt-get download libboost1.81-dev >&2
-    dpkg -x libboost1.81-dev_*.deb .
-    rm -f libboost1.81-dev_*.deb
-  ) || die "could not unpack libboost1.81-dev. Either repeat the command, or replace the installed Boost
-yourself: apt-get install libboost1.81-dev"
+  unpack libboost1.81-dev "$private_boost" || die "could not unpack libboost1.81-dev. Either repeat the
+command, or replace the installed Boost yourself: apt-get install libboost1.81-dev"
+}
+
+# Installing nginx would start a web server on port 80. A test needs the program alone.
+unpack_private_nginx() {
+  say "nginx is unpacked to ${private_nginx#"$project_root"/} for a test alone, and not installed"
+  unpack nginx "$private_nginx" || die "could not unpack nginx: repeat the command"
 }
 
 install_missing() {
@@ -103,6 +110,11 @@ install_missing() {
     say "note: this is not Debian 12 (bookworm), for which the list of packages was made"
   fi
   apt update -qq || die "apt-get update failed (see above): check this machine's network and apt sources"
+  if [[ " ${missing[*]} " == *" nginx "* ]]; then
+    unpack_private_nginx
+    find_missing "$@"
+    [[ ${#missing[@]} -gt 0 ]] || return 0
+  fi
   local removed
   removed="$(removed_by "${missing[@]}")" || true
   if [[ -n "$removed" && " ${missing[*]} " == *" libboost1.81-dev "* ]]; then
@@ -121,6 +133,7 @@ then repeat the command."
 
 main() {
   private_boost="$project_root/build/deps/boost"
+  private_nginx="$project_root/build/deps/nginx"
   if [[ $# -eq 0 || "$1" == -h || "$1" == --help ]]; then
     usage
     [[ $# -gt 0 ]] && exit 0 || exit 2

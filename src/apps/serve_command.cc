@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <pthread.h>
 
+#include <algorithm>
 #include <cmath>
 #include <csignal>
 #include <ctime>
@@ -64,7 +65,8 @@ void Drain(server::OpenAiServer& api, net::HttpServer& http, const sigset_t& sig
     ASHLAR_LOG_WARNING("{}: {} requests are cut", is_told_again ? "told again" : "time is up",
                        left);
   }
-  http.Stop(is_told_again ? 0 : kFlushMs);
+  // What is complete may still be on its way to slow readers.
+  http.Stop(is_told_again ? 0 : std::max(kFlushMs, (end_ns - clock.NowNs()) / 1'000'000));
 }
 
 // What is refused before a route is asked: counted, and in the API's error shape.

@@ -1,7 +1,7 @@
 // The whole server over the scripted engine: for the client tests, and to measure what the server
 // costs.
 //
-//   ashlar_scripted_server [--port N] [--pause-us N] [--io-threads N]
+//   ashlar_scripted_server [--port N] [--pause-us N] [--io-threads N] [--heartbeat-ms N]
 //
 // Prints "listening on 127.0.0.1:PORT" and serves until SIGINT or SIGTERM. With temperature 0 an
 // answer depends on the prompt alone, else on the seed too.
@@ -28,6 +28,7 @@ struct Flags {
   std::uint16_t port = 0;
   std::int64_t pause_us = 200;
   std::size_t io_threads = 1;
+  std::int64_t heartbeat_ms = net::HttpServerOptions().heartbeat_ms;
 };
 
 template <typename T>
@@ -41,7 +42,8 @@ bool ParseFlags(int argc, char** argv, Flags& flags) {
     const std::string_view name = argv[i];
     const bool ok = (name == "--port" && ParseNumber(argv[i + 1], flags.port)) ||
                     (name == "--pause-us" && ParseNumber(argv[i + 1], flags.pause_us)) ||
-                    (name == "--io-threads" && ParseNumber(argv[i + 1], flags.io_threads));
+                    (name == "--io-threads" && ParseNumber(argv[i + 1], flags.io_threads)) ||
+                    (name == "--heartbeat-ms" && ParseNumber(argv[i + 1], flags.heartbeat_ms));
     if (!ok) {
       return false;
     }
@@ -100,7 +102,8 @@ class GreedyAware final : public engine::Service {
 int Main(int argc, char** argv) {
   Flags flags;
   if (!ParseFlags(argc, argv, flags)) {
-    fmt::print(stderr, "usage: {} [--port N] [--pause-us N] [--io-threads N]\n", argv[0]);
+    fmt::print(stderr, "usage: {} [--port N] [--pause-us N] [--io-threads N] [--heartbeat-ms N]\n",
+               argv[0]);
     return 2;
   }
   sigset_t signals;
@@ -121,6 +124,7 @@ int Main(int argc, char** argv) {
   net::HttpServerOptions options;
   options.port = flags.port;
   options.io_threads = flags.io_threads;
+  options.heartbeat_ms = flags.heartbeat_ms;
   options.format_error = &OpenAiServer::FormatError;
   auto server = net::HttpServer::Start(
       options, [&](net::HttpRequest request, const net::Responder& responder) {
