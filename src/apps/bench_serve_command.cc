@@ -7,13 +7,13 @@
 #include <atomic>
 #include <csignal>
 #include <cstdio>
-#include <fstream>
 #include <memory>
 #include <string>
 
 #include "apps/bench_command.h"
 #include "apps/bench_serve_flags.h"
 #include "apps/file_limit.h"
+#include "apps/output_file.h"
 #include "base/clock.h"
 #include "load/load_run.h"
 #include "load/probe.h"
@@ -55,14 +55,6 @@ class ProgressLine {
   bool has_shown_ = false;
 };
 
-Status WriteFile(const std::string& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file << text;
-  file.close();
-  if (file) return {};
-  return MakeError(ErrorCode::kIo, "cannot write the report to '{}'", path);
-}
-
 // Ctrl-C ends the run and shows what it measured so far; a second one ends the program.
 void ReportAtInterrupt() {
   std::signal(SIGINT, [](int) {
@@ -75,7 +67,7 @@ Status BenchServe(const ServeBenchFlags& flags) {
   RaiseFileLimit();
   ASHLAR_ASSIGN(ServeBenchSetup setup, ResolveServeBench(flags));
   // Now rather than at the end, when the figures would be lost.
-  if (!flags.html.empty()) ASHLAR_TRY(WriteFile(flags.html, ""));
+  ASHLAR_TRY(CheckWritable(flags.html));
   ASHLAR_ASSIGN(const auto client, load::HttpClient::Open(setup.client));
   if (setup.driver.body.model.empty()) {
     ASHLAR_ASSIGN(setup.driver.body.model, load::DiscoverModel(*client));
@@ -112,7 +104,7 @@ Status BenchServe(const ServeBenchFlags& flags) {
   } else {
     fmt::print("{}", load::TextReport(info, *results));
   }
-  if (!flags.html.empty()) ASHLAR_TRY(WriteFile(flags.html, load::HtmlReport(info, *results)));
+  ASHLAR_TRY(WriteFile(flags.html, load::HtmlReport(info, *results)));
   if (results->totals().completed > 0) return {};
   return MakeError(ErrorCode::kUnavailable, "no request was answered{}",
                    outcome.is_interrupted ? " before the interruption" : "; see the failures");

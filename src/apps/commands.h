@@ -17,5 +17,6 @@ CommandBody AddServeCommand(CLI::App& app);
 CommandBody AddInspectCommand(CLI::App& app);
 CommandBody AddBenchCommand(CLI::App& app);
 CommandBody AddEvalCommand(CLI::App& app);
+CommandBody AddPlanCommand(CLI::App& app);
 
 }  // namespace ashlar::apps

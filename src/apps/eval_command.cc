@@ -3,9 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -16,6 +14,7 @@
 #include "apps/commands.h"
 #include "apps/flags.h"
 #include "apps/loaded_model.h"
+#include "apps/output_file.h"
 #include "base/byte_size.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -65,28 +64,6 @@ class ProgressLine {
   bool is_terminal_ = isatty(STDERR_FILENO) == 1;
   int shown_ = 0;
 };
-
-Error CannotWrite(const std::string& path) {
-  return MakeError(ErrorCode::kIo, "cannot write '{}': {}", path, std::strerror(errno));
-}
-
-// Before minutes of measuring, not after. Nothing of a file that is there is lost.
-Status CheckWritable(const std::string& path) {
-  if (path.empty()) return {};
-  std::FILE* const file = std::fopen(path.c_str(), "ab");
-  if (file == nullptr) return CannotWrite(path);
-  std::fclose(file);
-  return {};
-}
-
-Status WriteFile(const std::string& path, std::string_view text) {
-  if (path.empty()) return {};
-  std::FILE* const file = std::fopen(path.c_str(), "wb");
-  if (file == nullptr) return CannotWrite(path);
-  const bool is_written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  if (std::fclose(file) != 0 || !is_written) return CannotWrite(path);
-  return {};
-}
 
 Result<std::uint32_t> ParseWindow(const std::string& text, const model::ModelConfig& config) {
   ASHLAR_ASSIGN(const std::uint64_t tokens, ParseTokenCount(text));

@@ -60,12 +60,13 @@ int Run(int argc, char** argv) {
   const std::map<std::string, apps::CommandBody> commands = {
       {"run", apps::AddRunCommand(app)},         {"serve", apps::AddServeCommand(app)},
       {"inspect", apps::AddInspectCommand(app)}, {"bench", apps::AddBenchCommand(app)},
-      {"eval", apps::AddEvalCommand(app)},
+      {"eval", apps::AddEvalCommand(app)},       {"plan", apps::AddPlanCommand(app)},
   };
   if (argc > 1 && argv[1][0] != '-' && !commands.contains(argv[1])) {
-    fmt::print(stderr,
-               "ashlar: unknown command '{}'; there are bench, eval, inspect, run and serve\n",
-               argv[1]);
+    fmt::print(
+        stderr,
+        "ashlar: unknown command '{}'; there are bench, eval, inspect, plan, run and serve\n",
+        argv[1]);
     return kUsage;
   }
   try {

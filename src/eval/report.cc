@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/byte_size.h"
+#include "base/text_table.h"
 #include "model/kv_codec_spec.h"
 #include "plot/frontier_plot.h"
 
@@ -47,32 +48,13 @@ std::vector<Row> RowsOf(std::span<const CodecQuality> codecs) {
   return rows;
 }
 
-// Characters as people count them: code points.
-std::size_t Width(std::string_view text) {
-  return static_cast<std::size_t>(std::ranges::count_if(
-      text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
-}
-
 }  // namespace
 
 std::string TerminalTable(std::span<const CodecQuality> codecs) {
-  std::vector<Row> rows = RowsOf(codecs);
-  rows.insert(rows.begin(), Names());
-  std::array<std::size_t, kColumns> widths = {};
-  for (const Row& row : rows) {
-    for (std::size_t i = 0; i < kColumns; ++i) widths[i] = std::max(widths[i], Width(row[i]));
-  }
-  std::string text;
-  for (const Row& row : rows) {
-    std::string line;
-    for (std::size_t i = 0; i < kColumns; ++i) {
-      const std::string padding(widths[i] - Width(row[i]), ' ');
-      line += i == 0 ? row[i] + padding : "  " + padding + row[i];
-    }
-    line.erase(line.find_last_not_of(' ') + 1);
-    text += line + "\n";
-  }
-  return text;
+  TextTable table;
+  table.Add({Names().begin(), Names().end()});
+  for (const Row& row : RowsOf(codecs)) table.Add({row.begin(), row.end()});
+  return table.Text();
 }
 
 std::string MarkdownTable(std::span<const CodecQuality> codecs) {

@@ -74,7 +74,7 @@ std::string LatencyPlot(const Results& results) {
   }
   return plot::LineChart(
       lines, {.title = "Latencies", .x_name = "ms", .y_name = "share that took no longer"},
-      plot::Scale::kLogarithmic);
+      {.x = plot::Scale::kLogarithmic});
 }
 
 std::string SpeedPlot(const RunInfo& info, const Results& results) {
@@ -92,8 +92,7 @@ std::string SpeedPlot(const RunInfo& info, const Results& results) {
                            .y = static_cast<double>(pieces) * tokens_per_piece / seconds});
   }
   return plot::LineChart(std::vector<plot::Line>{std::move(line)},
-                         {.title = "Speed", .x_name = "seconds", .y_name = "tokens/s"},
-                         plot::Scale::kLinear);
+                         {.title = "Speed", .x_name = "seconds", .y_name = "tokens/s"}, {});
 }
 
 std::string RequestPlot(const Results& results) {

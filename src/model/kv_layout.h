@@ -22,6 +22,8 @@ struct LayerKv {
   std::uint64_t sinks = 0;
   // It reads the keys and values of this layer and keeps none of its own; kv_heads is 0.
   std::optional<std::uint32_t> source_layer = {};
+
+  friend bool operator==(const LayerKv&, const LayerKv&) = default;
 };
 
 // By layer.

@@ -1,4 +1,5 @@
-// Up to four lines over one x axis: the distribution of a latency, a speed over time.
+// A few lines over one x axis: the distribution of a latency, a speed over time, what grows with
+// what.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +10,16 @@
 
 namespace ashlar::plot {
 
-enum class Scale : std::uint8_t { kLinear, kLogarithmic };
+enum class Scale : std::uint8_t {
+  kLinear,       // from 0
+  kLogarithmic,  // between powers of ten
+  kDoubling,     // logarithmic between powers of two, which are named "1k", "2k", ...
+};
+
+struct Scales {
+  Scale x = Scale::kLinear;
+  Scale y = Scale::kLinear;
+};
 
 struct LinePoint {
   double x = 0;
@@ -28,11 +38,11 @@ struct ChartText {
   std::string y_name;
 };
 
-inline constexpr std::size_t kMaxLines = 4;
+inline constexpr std::size_t kMaxLines = 8;
 inline constexpr std::size_t kMaxLinePoints = 1000;  // of more, every n-th is drawn, and the last
 
-// A whole SVG document; y is linear and begins at 0. Left out: points that are not finite, that lie
-// below 0, or at x <= 0 on a logarithmic scale. Precondition: at most kMaxLines lines.
-std::string LineChart(std::span<const Line> lines, const ChartText& text, Scale x_scale);
+// A whole SVG document. Left out: points that are not finite or lie below 0, or at 0 on a
+// logarithmic scale. Precondition: at most kMaxLines lines.
+std::string LineChart(std::span<const Line> lines, const ChartText& text, const Scales& scales);
 
 }  // namespace ashlar::plot

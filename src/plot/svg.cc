@@ -16,6 +16,10 @@ text { font: 12px system-ui, sans-serif; fill: #1f2328; }
 .second { color: #bc4c00; fill: currentColor; }
 .third { color: #1a7f37; fill: currentColor; }
 .fourth { color: #cf222e; fill: currentColor; }
+.fifth { color: #8250df; fill: currentColor; }
+.sixth { color: #9a6700; fill: currentColor; }
+.seventh { color: #1b7c83; fill: currentColor; }
+.eighth { color: #bf3989; fill: currentColor; }
 .line { fill: none; stroke: currentColor; stroke-width: 1.5; }
 @media (prefers-color-scheme: dark) {
 text { fill: #e6edf3; }
@@ -25,6 +29,10 @@ text { fill: #e6edf3; }
 .second { color: #f0883e; }
 .third { color: #3fb950; }
 .fourth { color: #f85149; }
+.fifth { color: #bc8cff; }
+.sixth { color: #d29922; }
+.seventh { color: #39c5cf; }
+.eighth { color: #f778ba; }
 }
 </style>
 )";

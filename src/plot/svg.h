@@ -8,7 +8,7 @@
 
 namespace ashlar::plot {
 
-// For <style> in an SVG: text, .grid, .title, and .first to .fourth as colours, in the reader's
+// For <style> in an SVG: text, .grid, .title, and .first to .eighth as colours, in the reader's
 // scheme. The background is the page's.
 extern const std::string_view kStyle;
 

@@ -3,6 +3,7 @@
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <memory>
@@ -47,8 +48,8 @@ CertificateFiles WriteSelfSigned(const std::string& folder, const std::string& n
   AddExtension(certificate.get(), NID_subject_alt_name, "DNS:localhost,IP:127.0.0.1");
   AddExtension(certificate.get(), NID_basic_constraints, "critical,CA:TRUE");
   ASHLAR_CHECK(X509_sign(certificate.get(), key.get(), EVP_sha256()) > 0, "cannot sign");
-  CertificateFiles files{.certificate_path = folder + "/" + name + ".crt",
-                         .key_path = folder + "/" + name + ".key"};
+  const std::string path = folder + "/" + name + "_" + std::to_string(getpid());
+  CertificateFiles files{.certificate_path = path + ".crt", .key_path = path + ".key"};
   WriteFile(files.certificate_path,
             [&](std::FILE* file) { return PEM_write_X509(file, certificate.get()); });
   WriteFile(files.key_path, [&](std::FILE* file) {

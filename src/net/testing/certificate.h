@@ -11,7 +11,7 @@ struct CertificateFiles {
 };
 
 // A key and a certificate for "localhost" that it signs itself, as PEM files in `folder`, with
-// names that begin with `name`.
+// names that begin with `name` and are this process's own.
 CertificateFiles WriteSelfSigned(const std::string& folder, const std::string& name);
 
 }  // namespace ashlar::net::testing
