@@ -1,4 +1,7 @@
-// make_tiny_model NAME FILE writes a tiny random model; make_tiny_model --list prints the names.
+// make_tiny_model NAME FILE [CONTEXT] writes a tiny random model, trained to CONTEXT tokens where
+// that is given; make_tiny_model --list prints the names.
+#include <charconv>
+#include <cstdint>
 #include <cstdio>
 #include <string_view>
 
@@ -12,11 +15,15 @@ int main(int argc, char** argv) {
     }
     return 0;
   }
-  if (argc != 3) {
-    std::fprintf(stderr, "usage: make_tiny_model NAME FILE | make_tiny_model --list\n");
+  std::uint32_t context = 0;
+  const std::string_view wanted = argc == 4 ? argv[3] : "";
+  std::from_chars(wanted.data(), wanted.data() + wanted.size(), context);
+  if (argc != 3 && context == 0) {
+    std::fprintf(stderr, "usage: make_tiny_model NAME FILE [CONTEXT] | make_tiny_model --list\n");
     return 2;
   }
-  const auto options = model::FindTinyModel(argv[1]);
+  auto options = model::FindTinyModel(argv[1]);
+  if (options.ok() && context > 0) options->context = context;
   const ashlar::Status written = options.ok() ? model::MakeTinyModel(*options).WriteTo(argv[2])
                                               : ashlar::Status(options.error());
   if (!written.ok()) {
