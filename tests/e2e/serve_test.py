@@ -141,7 +141,6 @@ class ServeTest(unittest.TestCase):
             (b'{"prompt": "x", "priority": "high"}', "priority"),
             (b'{"prompt": "x", "timeout": -1}', "timeout"),
             (b'{"prompt": "x", "user": ' + json.dumps("u" * 257).encode() + b"}", "user"),
-            (b'{"prompt": "x", "use_beam_search": true}', "use_beam_search"),
             (b'{"prompt": "x", "response_format": {"type": "json_schema"}}', "response_format"),
             (b"[1]", None),
             (b"", None),
