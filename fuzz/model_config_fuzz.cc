@@ -32,7 +32,8 @@ void CheckPlan(const Plan& plan) {
     // Without windows and open blocks nobody needs more.
     ASHLAR_CHECK(need.bytes_per_sequence <=
                  (options.workload.context + options.block_tokens) * need.bytes_per_token + open);
-    ASHLAR_CHECK(*row.sequences == 0 || need.bytes_per_sequence <= *plan.arena_bytes / *row.sequences);
+    ASHLAR_CHECK(*row.sequences == 0 ||
+                 need.bytes_per_sequence <= *plan.arena_bytes / *row.sequences);
   }
   ASHLAR_CHECK(ParseJson(JsonReport(plan)).ok());
   ASHLAR_CHECK(!TextReport(plan).empty());
