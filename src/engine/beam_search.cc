@@ -130,12 +130,15 @@ void BeamSearch::Choose() {
   candidates.reserve(kept_.size() * 2 * options_.width);
   for (std::size_t i = 0; i < kept_.size(); ++i) {
     for (const auto& [token, logprob] : found_[i]->top) {
-      candidates.push_back({i, token, kept_[i].sum_logprobs + static_cast<double>(logprob)});
+      candidates.push_back(
+          {i, token, kept_[i].sum_logprobs + static_cast<double>(logprob), candidates.size()});
     }
   }
   // All of one round have the same length: the order of sums is that of scores. Equal ones stay in
   // order of beam and rank.
-  std::ranges::stable_sort(candidates, std::greater<>(), &Candidate::sum_logprobs);
+  std::ranges::sort(candidates, [](const Candidate& a, const Candidate& b) {
+    return a.sum_logprobs != b.sum_logprobs ? a.sum_logprobs > b.sum_logprobs : a.order < b.order;
+  });
   std::vector<Beam> next;
   next.reserve(options_.width);
   const bool may_end = rounds_ > request_.min_tokens;
@@ -176,8 +179,13 @@ void BeamSearch::EndSearch(FinishReason reason, std::string error) {
   if (reason == FinishReason::kStop || reason == FinishReason::kLength) {
     result.beams = std::move(ended_);
     std::ranges::move(kept_, std::back_inserter(result.beams));
-    std::ranges::stable_sort(result.beams, std::greater<>(),
-                             [this](const Beam& beam) { return ScoreOf(beam); });
+    // The best first, equal ones as they came.
+    for (std::size_t i = 1; i < result.beams.size(); ++i) {
+      for (std::size_t j = i; j > 0 && ScoreOf(result.beams[j]) > ScoreOf(result.beams[j - 1]);
+           --j) {
+        std::swap(result.beams[j], result.beams[j - 1]);
+      }
+    }
     if (result.beams.size() > options_.n) result.beams.resize(options_.n);
   }
   result.usage.completion_tokens = 0;

@@ -75,6 +75,7 @@ class BeamSearch : public std::enable_shared_from_this<BeamSearch> {
     std::size_t beam;
     TokenId token;
     double sum_logprobs;
+    std::size_t order;  // by beam and rank: equal sums stay so
   };
 
   BeamSearch(Service& service, Post post, GenerationRequest request, const BeamOptions& options,
