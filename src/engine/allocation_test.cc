@@ -2,25 +2,9 @@
 // new.
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <cstdlib>
-#include <new>
-
+#include "base/testing/allocation_count.h"
 #include "engine/monitor.h"
 #include "engine/testing/tiny_engine.h"
-
-namespace {
-std::atomic<std::uint64_t> g_allocations{0};
-}  // namespace
-
-// Never inlined: the compiler would see malloc and free pair up with new and delete, and object.
-[[gnu::noinline]] void* operator new(std::size_t size) {
-  ++g_allocations;
-  if (void* const memory = std::malloc(size == 0 ? 1 : size)) return memory;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace ashlar::engine {
 namespace {
@@ -51,9 +35,9 @@ TEST_P(AllocationOf, DecodeStepsDoNone) {
         sinks.back(), 0);
   }
   for (int i = 0; i < 3; ++i) engine->Step();  // prefill, and the first tokens
-  const std::uint64_t before = g_allocations;
+  const std::uint64_t before = AllocationsSoFar().calls;
   for (int i = 0; i < 60; ++i) ASSERT_TRUE(engine->Step());  // crosses several block borders
-  EXPECT_EQ(g_allocations - before, 0u);
+  EXPECT_EQ(AllocationsSoFar().calls - before, 0u);
   EXPECT_GT(sinks[0]->tokens, 60);
   EngineReport report;
   monitor.AddTo(report);
@@ -68,10 +52,10 @@ INSTANTIATE_TEST_SUITE_P(Codecs, AllocationOf,
                          });
 
 TEST(Allocation, TheCounterCounts) {
-  const std::uint64_t before = g_allocations;
+  const std::uint64_t before = AllocationsSoFar().calls;
   int* volatile escaped = new int(1);  // volatile: or the compiler drops the pair
   delete escaped;
-  EXPECT_GT(g_allocations, before);
+  EXPECT_GT(AllocationsSoFar().calls, before);
 }
 
 }  // namespace

@@ -3,10 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <functional>
 #include <memory>
-#include <new>
 #include <optional>
 #include <span>
 #include <string>
@@ -14,20 +12,8 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/testing/allocation_count.h"
 #include "kv/cache.h"
-
-namespace {
-std::uint64_t g_allocations = 0;
-}  // namespace
-
-// Never inlined: the compiler would see malloc and free pair up with new and delete, and object.
-[[gnu::noinline]] void* operator new(std::size_t size) {
-  ++g_allocations;
-  if (void* const memory = std::malloc(size == 0 ? 1 : size)) return memory;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace ashlar::kv {
 namespace {
@@ -100,9 +86,9 @@ class CacheAllocation : public testing::TestWithParam<std::tuple<ReplacementKind
   std::uint64_t AllocationsOf(const std::function<bool(int)>& round) {
     for (int i = 0; i < kWarmUps; ++i) EXPECT_TRUE(round(i));
     bool is_done = true;
-    const std::uint64_t before = g_allocations;
+    const std::uint64_t before = AllocationsSoFar().calls;
     for (int i = kWarmUps; i < kWarmUps + kRounds; ++i) is_done = round(i) && is_done;
-    const std::uint64_t after = g_allocations;
+    const std::uint64_t after = AllocationsSoFar().calls;
     EXPECT_TRUE(is_done);
     cache_->CheckInvariants();
     return after - before;
@@ -142,23 +128,23 @@ TEST_P(CacheAllocation, DecodingTakesNothing) {
   std::uint64_t allocations = 0;
   for (std::uint64_t size = sequence->size(); size < kTextTokens; ++size) {
     const auto token = Text(0).subspan(size, 1);
-    const std::uint64_t before = g_allocations;
+    const std::uint64_t before = AllocationsSoFar().calls;
     const bool is_prepared = sequence->Prepare(1);
     sequence->Commit(token);
-    allocations += g_allocations - before;
+    allocations += AllocationsSoFar().calls - before;
     ASSERT_TRUE(is_prepared);
   }
   EXPECT_LE(allocations, 3u);  // the first block a window passes makes its owner's queue
   sequence.reset();
   sequence = Admit(Text(1).first(kBlockTokens), kTextTokens);  // in the memory of the first
   ASSERT_TRUE(sequence && Store(*sequence, Text(1).first(kBlockTokens)));
-  const std::uint64_t before = g_allocations;
+  const std::uint64_t before = AllocationsSoFar().calls;
   bool is_done = true;
   for (std::uint64_t size = sequence->size(); size < kTextTokens; ++size) {
     is_done = sequence->Prepare(1) && is_done;
     sequence->Commit(Text(1).subspan(size, 1));
   }
-  EXPECT_EQ(g_allocations - before, 0u);
+  EXPECT_EQ(AllocationsSoFar().calls - before, 0u);
   EXPECT_TRUE(is_done);
 }
 
@@ -227,10 +213,10 @@ TEST_P(CacheAllocation, PartialHitsTakeNothing) {
 }
 
 TEST(CacheAllocationCounter, Counts) {
-  const std::uint64_t before = g_allocations;
+  const std::uint64_t before = AllocationsSoFar().calls;
   int* volatile escaped = new int(1);  // volatile: or the compiler drops the pair
   delete escaped;
-  EXPECT_GT(g_allocations, before);
+  EXPECT_GT(AllocationsSoFar().calls, before);
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryPolicy, CacheAllocation,

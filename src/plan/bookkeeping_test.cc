@@ -2,27 +2,14 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <cstdlib>
-#include <new>
 #include <string>
 
 #include "base/byte_size.h"
 #include "base/clock.h"
+#include "base/testing/allocation_count.h"
 #include "kv/cache.h"
 #include "plan/capacity.h"
 #include "plan/registry.h"
-
-namespace {
-std::uint64_t allocated_bytes = 0;
-}  // namespace
-
-void* operator new(std::size_t size) {
-  allocated_bytes += size;
-  if (void* const memory = std::malloc(size)) return memory;
-  throw std::bad_alloc();
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace ashlar::plan {
 namespace {
@@ -41,11 +28,11 @@ TEST(Bookkeeping, IsNeverLessThanTheCacheAllocatesAndLittleMore) {
     const kv::KvLayout layout = *LayoutOf(*Registry::BuiltIn().Find(c.model),
                                           *model::ParseKvCodecSpec(c.codec), c.block_tokens);
     const ManualClock clock;
-    const std::uint64_t before = allocated_bytes;
+    const std::uint64_t before = AllocationsSoFar().bytes;
     const auto cache =
         kv::KvCache::Create(layout, {.memory_bytes = c.arena_bytes, .has_bytes = false}, clock);
     ASSERT_TRUE(cache.ok()) << cache.error().message;
-    const std::uint64_t counted = allocated_bytes - before;
+    const std::uint64_t counted = AllocationsSoFar().bytes - before;
     const std::uint64_t planned = BookkeepingBytes(layout, c.arena_bytes);
     EXPECT_GE(planned, counted) << c.model;
     EXPECT_LT(static_cast<double>(planned), 1.4 * static_cast<double>(counted)) << c.model;

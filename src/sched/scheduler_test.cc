@@ -58,7 +58,7 @@ class SchedulerTest : public testing::Test {
  protected:
   // Plans and commits; every sequence that reaches its end goes on.
   StepPlan Step(Scheduler& scheduler) {
-    StepPlan plan = scheduler.Plan(memory);
+    StepPlan plan = scheduler.Plan(memory_);
     scheduler.Commit();
     for (const StepItem& item : plan.items) {
       if (item.reaches_end) scheduler.Append(item.id);
@@ -72,7 +72,7 @@ class SchedulerTest : public testing::Test {
     ASSERT_EQ(Step(scheduler).admitted.size(), specs.size());
   }
 
-  ScriptedMemory memory;
+  ScriptedMemory memory_;
 };
 
 TEST_F(SchedulerTest, CutsAPromptIntoChunksAndThenDecodes) {
@@ -80,7 +80,7 @@ TEST_F(SchedulerTest, CutsAPromptIntoChunksAndThenDecodes) {
   scheduler.Add({.id = Id(1), .tokens = 25});
   std::vector<std::uint32_t> chunks;
   for (std::uint64_t step = 0; step < 3; ++step) {
-    const StepPlan& plan = scheduler.Plan(memory);
+    const StepPlan& plan = scheduler.Plan(memory_);
     ASSERT_EQ(plan.admitted.size(), step == 0 ? 1u : 0u);
     ASSERT_EQ(plan.items.size(), 1u);
     EXPECT_EQ(plan.items[0].position, 10 * step);
@@ -90,9 +90,9 @@ TEST_F(SchedulerTest, CutsAPromptIntoChunksAndThenDecodes) {
     scheduler.Commit();
   }
   EXPECT_EQ(chunks, (std::vector<std::uint32_t>{10, 10, 5}));
-  EXPECT_TRUE(scheduler.Plan(memory).items.empty());  // nothing to do until a token is appended
+  EXPECT_TRUE(scheduler.Plan(memory_).items.empty());  // nothing to do until a token is appended
   scheduler.Append(Id(1));
-  const StepPlan& plan = scheduler.Plan(memory);
+  const StepPlan& plan = scheduler.Plan(memory_);
   EXPECT_EQ(plan.items[0].position, 25u);
   EXPECT_TRUE(plan.items[0].is_decode);
   EXPECT_EQ(plan.tokens, 1u);
@@ -104,7 +104,7 @@ TEST_F(SchedulerTest, DecodesGoBeforePrefills) {
   Scheduler scheduler({.max_step_tokens = 8, .prefill_chunk = 8, .max_running = 4});
   Start(scheduler, {{.id = Id(1), .tokens = 1}});
   scheduler.Add({.id = Id(2), .tokens = 100, .priority = -5});
-  const StepPlan& plan = scheduler.Plan(memory);
+  const StepPlan& plan = scheduler.Plan(memory_);
   EXPECT_EQ(IdsOf(plan.items), (std::vector{Id(1), Id(2)}));
   EXPECT_EQ(plan.items[1].tokens, 7u);
   EXPECT_EQ(plan.tokens, 8u);
@@ -114,11 +114,11 @@ TEST_F(SchedulerTest, DecodesGoBeforePrefills) {
 TEST_F(SchedulerTest, SeveralAppendedTokensAreOneDecodeAndLeaveOthersTheirs) {
   Scheduler scheduler({.max_step_tokens = 6, .prefill_chunk = 8, .max_running = 3});
   Start(scheduler, {{.id = Id(1), .tokens = 1}, {.id = Id(2), .tokens = 1}});
-  scheduler.Plan(memory);
+  scheduler.Plan(memory_);
   scheduler.Commit();
   scheduler.Append(Id(1), 8);
   scheduler.Append(Id(2), 1);
-  const StepPlan& plan = scheduler.Plan(memory);
+  const StepPlan& plan = scheduler.Plan(memory_);
   ASSERT_EQ(plan.items.size(), 2u);
   EXPECT_EQ(plan.items[0].tokens, 5u);
   EXPECT_FALSE(plan.items[0].reaches_end);
@@ -130,14 +130,14 @@ TEST_F(SchedulerTest, SeveralAppendedTokensAreOneDecodeAndLeaveOthersTheirs) {
 TEST_F(SchedulerTest, WrongGuessesAreForgottenAndDroppedByAPreemption) {
   Scheduler scheduler({.max_step_tokens = 16, .prefill_chunk = 8, .max_running = 3});
   Start(scheduler, {{.id = Id(1), .tokens = 3}});
-  scheduler.Plan(memory);
+  scheduler.Plan(memory_);
   scheduler.Commit();
   scheduler.Append(Id(1), 4);
-  scheduler.Plan(memory);
+  scheduler.Plan(memory_);
   scheduler.Commit();
   scheduler.Forget(Id(1), 3);
   scheduler.Append(Id(1));
-  const StepPlan& plan = scheduler.Plan(memory);
+  const StepPlan& plan = scheduler.Plan(memory_);
   ASSERT_EQ(plan.items.size(), 1u);
   // Three of the prompt, one generated, one more and the one guess after it that was right.
   EXPECT_EQ(plan.items[0].position, 6u);
@@ -151,7 +151,7 @@ TEST_F(SchedulerTest, ARestartedSequenceComputesItsNewTextFromTheBeginning) {
   scheduler.Restart(Id(1), 12);
   EXPECT_EQ(scheduler.running(), 0u);
   scheduler.Add({.id = Id(2), .tokens = 2});
-  const StepPlan& plan = scheduler.Plan(memory);
+  const StepPlan& plan = scheduler.Plan(memory_);
   ASSERT_EQ(plan.items.size(), 2u);
   EXPECT_EQ(plan.items[0].id, Id(1));  // before the one that came later
   EXPECT_EQ(plan.items[0].position, 0u);
@@ -166,11 +166,11 @@ TEST_F(SchedulerTest, AnItlTargetBoundsPrefillsWhileDecodesRun) {
       {.max_step_tokens = 512, .prefill_chunk = 256, .max_running = 4, .itl_target_ns = 10'000});
   scheduler.SetCost({.fixed_ns = 1'000, .per_token_ns = 100});
   scheduler.Add({.id = Id(1), .tokens = 300});
-  EXPECT_EQ(scheduler.Plan(memory).tokens, 256u);  // nobody is delayed
+  EXPECT_EQ(scheduler.Plan(memory_).tokens, 256u);  // nobody is delayed
   scheduler.Commit();
   Step(scheduler);
   scheduler.Add({.id = Id(2), .tokens = 300});
-  const StepPlan& plan = scheduler.Plan(memory);
+  const StepPlan& plan = scheduler.Plan(memory_);
   EXPECT_EQ(plan.decode_tokens, 1u);
   EXPECT_EQ(plan.tokens, 90u);  // 1,000 + 90 x 100: exactly
 }
@@ -181,7 +181,7 @@ TEST_F(SchedulerTest, ATargetThatDecodesUseUpLeavesTheFloor) {
   Start(scheduler, {{.id = Id(1), .tokens = 1}});
   scheduler.Add({.id = Id(2), .tokens = 10});
   scheduler.Add({.id = Id(3), .tokens = 300});
-  const StepPlan& plan = scheduler.Plan(memory);
+  const StepPlan& plan = scheduler.Plan(memory_);
   EXPECT_EQ(IdsOf(plan.items), (std::vector{Id(1), Id(2), Id(3)}));
   EXPECT_EQ(plan.tokens, 1 + Scheduler::kPrefillFloor);
 }
@@ -204,19 +204,19 @@ TEST_F(SchedulerTest, WhoeverNeedsMemoryFirstIsNotOvertakenByItsEquals) {
   scheduler.Add({.id = Id(1), .tokens = 1, .tenant = "much served"});
   scheduler.Add({.id = Id(2), .tokens = 1, .tenant = "much served"});
   scheduler.Add({.id = Id(3), .tokens = 1, .priority = 1});
-  memory.admit = [](SequenceId id) {
+  memory_.admit = [](SequenceId id) {
     return Admission{.answer = id == Id(1) ? Answer::kNoMemory : Answer::kAdmitted};
   };
-  EXPECT_TRUE(scheduler.Plan(memory).admitted.empty());
-  EXPECT_EQ(memory.asked, std::vector{Id(1)});
+  EXPECT_TRUE(scheduler.Plan(memory_).admitted.empty());
+  EXPECT_EQ(memory_.asked, std::vector{Id(1)});
   scheduler.Add({.id = Id(4), .tokens = 1, .tenant = "never served"});
-  EXPECT_TRUE(scheduler.Plan(memory).admitted.empty());
+  EXPECT_TRUE(scheduler.Plan(memory_).admitted.empty());
   scheduler.Add({.id = Id(5), .tokens = 1, .priority = -1});
-  EXPECT_EQ(IdsOf(scheduler.Plan(memory).admitted), std::vector{Id(5)});
-  memory.admit = [](SequenceId) { return Admission{.answer = Answer::kAdmitted}; };
+  EXPECT_EQ(IdsOf(scheduler.Plan(memory_).admitted), std::vector{Id(5)});
+  memory_.admit = [](SequenceId) { return Admission{.answer = Answer::kAdmitted}; };
   scheduler.Commit();
   scheduler.Remove(Id(5));
-  const StepPlan& plan = scheduler.Plan(memory);
+  const StepPlan& plan = scheduler.Plan(memory_);
   EXPECT_EQ(plan.admitted.front().id, Id(1));
   EXPECT_EQ(plan.admitted.back().id, Id(3));
 }
@@ -224,23 +224,23 @@ TEST_F(SchedulerTest, WhoeverNeedsMemoryFirstIsNotOvertakenByItsEquals) {
 TEST_F(SchedulerTest, IsNotAskedAgainUntilMemoryComesBack) {
   Scheduler scheduler({.max_running = 4});
   Start(scheduler, {{.id = Id(1), .tokens = 1}, {.id = Id(2), .tokens = 1}});
-  memory.asked.clear();
-  memory.admit = [](SequenceId) { return Admission{}; };
+  memory_.asked.clear();
+  memory_.admit = [](SequenceId) { return Admission{}; };
   scheduler.Add({.id = Id(3), .tokens = 1});
   for (std::uint64_t i = 0; i < Scheduler::kAskAgainSteps; ++i) Step(scheduler);
-  EXPECT_EQ(memory.asked.size(), 1u);
+  EXPECT_EQ(memory_.asked.size(), 1u);
   Step(scheduler);
-  EXPECT_EQ(memory.asked.size(), 2u);
+  EXPECT_EQ(memory_.asked.size(), 2u);
   scheduler.Remove(Id(1));
   Step(scheduler);
-  EXPECT_EQ(memory.asked.size(), 3u);
+  EXPECT_EQ(memory_.asked.size(), 3u);
 }
 
 TEST_F(SchedulerTest, TheOneThatCanNeverBeAdmittedIsNamed) {
   Scheduler scheduler({.max_running = 4});
   scheduler.Add({.id = Id(1), .tokens = 1});
-  memory.admit = [](SequenceId) { return Admission{}; };
-  EXPECT_EQ(scheduler.Plan(memory).stuck, Id(1));
+  memory_.admit = [](SequenceId) { return Admission{}; };
+  EXPECT_EQ(scheduler.Plan(memory_).stuck, Id(1));
 }
 
 TEST_F(SchedulerTest, UrgentOnesGoFirstAndTakePlaces) {
@@ -248,7 +248,7 @@ TEST_F(SchedulerTest, UrgentOnesGoFirstAndTakePlaces) {
   Start(scheduler, {{.id = Id(1), .tokens = 1, .priority = 1}, {.id = Id(2), .tokens = 1}});
   scheduler.Add({.id = Id(3), .tokens = 1, .priority = 1});
   scheduler.Add({.id = Id(4), .tokens = 1});
-  const StepPlan& plan = scheduler.Plan(memory);
+  const StepPlan& plan = scheduler.Plan(memory_);
   EXPECT_EQ(IdsOf(plan.admitted), std::vector{Id(4)});
   EXPECT_EQ(plan.preempted_for_urgent, 1u);
   EXPECT_EQ(plan.preempted, std::vector{Id(1)});
@@ -256,7 +256,7 @@ TEST_F(SchedulerTest, UrgentOnesGoFirstAndTakePlaces) {
   EXPECT_EQ(plan.decode_tokens, 1u);
   scheduler.Commit();
   scheduler.Remove(Id(2));
-  const StepPlan& next = scheduler.Plan(memory);
+  const StepPlan& next = scheduler.Plan(memory_);
   EXPECT_EQ(IdsOf(next.admitted), std::vector{Id(1)});  // before the new one of its priority
   EXPECT_TRUE(next.admitted[0].is_resumed);
 }
@@ -266,18 +266,18 @@ TEST_F(SchedulerTest, UrgentOnesTakeMemoryButNotFromTheirEquals) {
   Start(scheduler, {{.id = Id(1), .tokens = 1},
                     {.id = Id(2), .tokens = 1, .priority = 2},
                     {.id = Id(3), .tokens = 1, .priority = 3}});
-  memory.admit = [this](SequenceId) {
-    return Admission{.answer = memory.preempted.size() < 2 ? Answer::kNoMemory : Answer::kAdmitted};
+  memory_.admit = [this](SequenceId) {
+    return Admission{.answer = memory_.preempted.size() < 2 ? Answer::kNoMemory : Answer::kAdmitted};
   };
   scheduler.Add({.id = Id(4), .tokens = 1, .priority = 1});
-  const StepPlan& plan = scheduler.Plan(memory);
+  const StepPlan& plan = scheduler.Plan(memory_);
   EXPECT_EQ(plan.preempted_for_urgent, 2u);
   EXPECT_EQ(plan.preempted, (std::vector{Id(3), Id(2)}));
   EXPECT_EQ(IdsOf(plan.admitted), std::vector{Id(4)});
-  memory.admit = [](SequenceId) { return Admission{}; };
+  memory_.admit = [](SequenceId) { return Admission{}; };
   scheduler.Commit();
   scheduler.Add({.id = Id(5), .tokens = 1, .priority = 1});
-  EXPECT_TRUE(scheduler.Plan(memory).preempted.empty());
+  EXPECT_TRUE(scheduler.Plan(memory_).preempted.empty());
 }
 
 TEST_F(SchedulerTest, PromptsThatAreMostlyCachedMayGoFirstWithinBounds) {
@@ -286,11 +286,11 @@ TEST_F(SchedulerTest, PromptsThatAreMostlyCachedMayGoFirstWithinBounds) {
   const std::uint64_t count = WaitingLine::kMaxPassed + 4;
   for (std::uint64_t id = 1; id <= count; ++id) {
     scheduler.Add({.id = Id(id), .tokens = 8});
-    memory.cached[Id(id)] = 4;
+    memory_.cached[Id(id)] = 4;
   }
   std::vector<SequenceId> order;
   while (scheduler.running() + scheduler.waiting() > 0) {
-    const StepPlan plan = scheduler.Plan(memory);
+    const StepPlan plan = scheduler.Plan(memory_);
     for (const AdmittedSequence& one : plan.admitted) order.push_back(one.id);
     scheduler.Commit();
     for (const StepItem& item : plan.items) {
@@ -301,12 +301,12 @@ TEST_F(SchedulerTest, PromptsThatAreMostlyCachedMayGoFirstWithinBounds) {
   EXPECT_EQ(order[0], Id(1));
   EXPECT_EQ(order[WaitingLine::kMaxPassed], Id(0));
   // Beyond the window nobody looks.
-  memory.cached.clear();
+  memory_.cached.clear();
   for (std::uint64_t id = 100; id <= 100 + WaitingLine::kMaxWindow; ++id) {
     scheduler.Add({.id = Id(id), .tokens = 8});
   }
-  memory.cached[Id(100 + WaitingLine::kMaxWindow)] = 8;
-  EXPECT_EQ(IdsOf(scheduler.Plan(memory).admitted), std::vector{Id(100)});
+  memory_.cached[Id(100 + WaitingLine::kMaxWindow)] = 8;
+  EXPECT_EQ(IdsOf(scheduler.Plan(memory_).admitted), std::vector{Id(100)});
 }
 
 // --- Waiting for a prefix ---
@@ -316,20 +316,20 @@ TEST_F(SchedulerTest, OthersGoBeforeWhoeverWaitsForAPrefix) {
   scheduler.Add({.id = Id(1), .tokens = 40});
   scheduler.Add({.id = Id(2), .tokens = 40});
   scheduler.Add({.id = Id(3), .tokens = 1});
-  memory.admit = [](SequenceId id) {
+  memory_.admit = [](SequenceId id) {
     return id == Id(2) ? Admission{.answer = Answer::kWait, .pending_tokens = 30}
                        : Admission{.answer = Answer::kAdmitted};
   };
-  EXPECT_EQ(IdsOf(scheduler.Plan(memory).admitted), (std::vector{Id(1), Id(3)}));
+  EXPECT_EQ(IdsOf(scheduler.Plan(memory_).admitted), (std::vector{Id(1), Id(3)}));
   scheduler.Commit();  // 11 tokens
-  memory.asked.clear();
-  scheduler.Plan(memory);
+  memory_.asked.clear();
+  scheduler.Plan(memory_);
   scheduler.Commit();
-  EXPECT_TRUE(memory.asked.empty());  // it cannot be over yet
-  memory.admit = [](SequenceId) { return Admission{.answer = Answer::kAdmitted}; };
-  scheduler.Plan(memory);
+  EXPECT_TRUE(memory_.asked.empty());  // it cannot be over yet
+  memory_.admit = [](SequenceId) { return Admission{.answer = Answer::kAdmitted}; };
+  scheduler.Plan(memory_);
   scheduler.Commit();  // 31
-  EXPECT_EQ(IdsOf(scheduler.Plan(memory).admitted), std::vector{Id(2)});
+  EXPECT_EQ(IdsOf(scheduler.Plan(memory_).admitted), std::vector{Id(2)});
 }
 
 TEST_F(SchedulerTest, WhoeverWaitsForAPrefixIsAskedAgainWhenItsSequenceGoes) {
@@ -338,12 +338,12 @@ TEST_F(SchedulerTest, WhoeverWaitsForAPrefixIsAskedAgainWhenItsSequenceGoes) {
     scheduler.Add({.id = Id(1), .tokens = 100});
     Step(scheduler);
     scheduler.Add({.id = Id(2), .tokens = 100, .priority = -1});
-    memory.admit = [](SequenceId id) {
+    memory_.admit = [](SequenceId id) {
       return id == Id(2) ? Admission{.answer = Answer::kWait, .pending_tokens = 1000}
                          : Admission{.answer = Answer::kAdmitted};
     };
     Step(scheduler);
-    memory.admit = [](SequenceId) { return Admission{.answer = Answer::kAdmitted}; };
+    memory_.admit = [](SequenceId) { return Admission{.answer = Answer::kAdmitted}; };
     if (is_preempted) {
       scheduler.Add({.id = Id(3), .tokens = 1, .priority = -2});
       Step(scheduler);
@@ -362,15 +362,15 @@ TEST_F(SchedulerTest, AsksAboutABoundedNumberThatWaitForAPrefix) {
   Scheduler scheduler({.max_step_tokens = 64, .prefill_chunk = 8, .max_running = 4});
   scheduler.Add({.id = Id(0), .tokens = 100});
   Step(scheduler);
-  memory.asked.clear();
+  memory_.asked.clear();
   for (std::uint64_t id = 1; id < Scheduler::kMaxParkedPerStep + 2; ++id) {
     scheduler.Add({.id = Id(id), .tokens = 1});
   }
-  memory.admit = [](SequenceId) {
+  memory_.admit = [](SequenceId) {
     return Admission{.answer = Answer::kWait, .pending_tokens = 1000};
   };
   Step(scheduler);
-  EXPECT_EQ(memory.asked.size(), Scheduler::kMaxParkedPerStep);
+  EXPECT_EQ(memory_.asked.size(), Scheduler::kMaxParkedPerStep);
   EXPECT_EQ(scheduler.waiting(), Scheduler::kMaxParkedPerStep + 1);
   for (std::uint64_t id = 1; id < Scheduler::kMaxParkedPerStep + 2; ++id) {
     EXPECT_TRUE(scheduler.Remove(Id(id)));
@@ -386,11 +386,11 @@ TEST_F(SchedulerTest, TheVictimIsTheLeastUrgentThenTheLeastWorkThenTheYoungest) 
                     {.id = Id(3), .tokens = 1},
                     {.id = Id(4), .tokens = 1},
                     {.id = Id(5), .tokens = 1, .priority = 1}});
-  memory.stakes = {{Id(1), 0}, {Id(2), 8}, {Id(3), 5}, {Id(4), 5}, {Id(5), 100}};
+  memory_.stakes = {{Id(1), 0}, {Id(2), 8}, {Id(3), 5}, {Id(4), 5}, {Id(5), 100}};
   std::size_t needed = 0;
-  memory.grow = [&](SequenceId, std::uint32_t) { return memory.preempted.size() >= needed; };
+  memory_.grow = [&](SequenceId, std::uint32_t) { return memory_.preempted.size() >= needed; };
   for (needed = 1; needed <= 4; ++needed) Step(scheduler);
-  EXPECT_EQ(memory.preempted, (std::vector{Id(5), Id(4), Id(3), Id(2)}));  // never the first
+  EXPECT_EQ(memory_.preempted, (std::vector{Id(5), Id(4), Id(3), Id(2)}));  // never the first
   EXPECT_EQ(scheduler.running(), 1u);
 }
 
@@ -399,8 +399,8 @@ TEST_F(SchedulerTest, NobodyTakesFromAMoreUrgentOneAndMayHaveToGiveWayItself) {
   Start(scheduler, {{.id = Id(1), .tokens = 1},
                     {.id = Id(2), .tokens = 1},
                     {.id = Id(3), .tokens = 1, .priority = 1}});
-  memory.grow = [](SequenceId id, std::uint32_t) { return id != Id(3); };
-  memory.stakes = {{Id(3), 1000}};
+  memory_.grow = [](SequenceId id, std::uint32_t) { return id != Id(3); };
+  memory_.stakes = {{Id(3), 1000}};
   const StepPlan plan = Step(scheduler);
   EXPECT_EQ(plan.preempted, std::vector{Id(3)});
   EXPECT_EQ(IdsOf(plan.items), (std::vector{Id(1), Id(2)}));
@@ -410,9 +410,9 @@ TEST_F(SchedulerTest, WhoWasResumedGivesWayLastUntilItHasGainedSomething) {
   Scheduler scheduler({.max_step_tokens = 8, .prefill_chunk = 1, .max_running = 8});
   Start(scheduler,
         {{.id = Id(1), .tokens = 1}, {.id = Id(2), .tokens = 1}, {.id = Id(3), .tokens = 1}});
-  memory.stakes = {{Id(2), 1}, {Id(3), 2}};
+  memory_.stakes = {{Id(2), 1}, {Id(3), 2}};
   std::size_t needed = 1;
-  memory.grow = [&](SequenceId, std::uint32_t) { return memory.preempted.size() >= needed; };
+  memory_.grow = [&](SequenceId, std::uint32_t) { return memory_.preempted.size() >= needed; };
   EXPECT_EQ(Step(scheduler).preempted, std::vector{Id(2)});
   EXPECT_TRUE(Step(scheduler).admitted.at(0).is_resumed);  // one of its two tokens is computed
   needed = 2;
@@ -426,12 +426,12 @@ TEST_F(SchedulerTest, RemoveWorksWaitingAndRunningAndInTheMiddleOfAStep) {
   Scheduler scheduler({.max_step_tokens = 64, .prefill_chunk = 64, .max_running = 1});
   scheduler.Add({.id = Id(1), .tokens = 1});
   scheduler.Add({.id = Id(2), .tokens = 1});
-  scheduler.Plan(memory);
+  scheduler.Plan(memory_);
   EXPECT_TRUE(scheduler.Remove(Id(2)));
   EXPECT_TRUE(scheduler.Remove(Id(1)));
   EXPECT_FALSE(scheduler.Remove(Id(1)));
   scheduler.Commit();
-  EXPECT_TRUE(scheduler.Plan(memory).items.empty());
+  EXPECT_TRUE(scheduler.Plan(memory_).items.empty());
   EXPECT_EQ(scheduler.tenants(), 0u);
 }
 

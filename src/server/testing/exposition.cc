@@ -2,18 +2,61 @@
 
 #include <gtest/gtest.h>
 
+#include <cctype>
 #include <charconv>
 #include <cmath>
-#include <regex>
 
 #include "base/check.h"
 
 namespace ashlar::server::testing {
 namespace {
 
-const std::regex kName("[a-zA-Z_:][a-zA-Z0-9_:]*");
-const std::regex kSeries(
-    R"re(([a-zA-Z_:][a-zA-Z0-9_:]*)(\{([a-zA-Z_][a-zA-Z0-9_]*="([^"\\\n]|\\["\\n])*",?)*\})?)re");
+bool IsNameStart(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_'; }
+bool IsNamePart(char c) {
+  return IsNameStart(c) || std::isdigit(static_cast<unsigned char>(c)) != 0;
+}
+
+// Takes a name off the front of `text`; "" when none stands there. Names of metrics may have
+// colons.
+std::string_view TakeName(std::string_view& text, bool of_metric) {
+  const auto is_colon = [&](char c) { return of_metric && c == ':'; };
+  if (text.empty() || !(IsNameStart(text[0]) || is_colon(text[0]))) return {};
+  std::size_t size = 1;
+  while (size < text.size() && (IsNamePart(text[size]) || is_colon(text[size]))) ++size;
+  const std::string_view name = text.substr(0, size);
+  text.remove_prefix(size);
+  return name;
+}
+
+// Takes ="VALUE" off the front, in which only \\, \" and \n are escaped.
+bool TakeLabelValue(std::string_view& text) {
+  if (!text.starts_with("=\"")) return false;
+  text.remove_prefix(2);
+  while (!text.empty() && text[0] != '"') {
+    const std::size_t size = text[0] == '\\' ? 2 : 1;
+    if (size > text.size() ||
+        (size == 2 && std::string_view("\\\"n").find(text[1]) == std::string_view::npos))
+      return false;
+    text.remove_prefix(size);
+  }
+  if (text.empty()) return false;
+  text.remove_prefix(1);
+  return true;
+}
+
+// The metric's name in "name" or "name{label="value",...}"; "" where that is not the whole series.
+std::string NameOfSeries(std::string_view series) {
+  const std::string name(TakeName(series, true));
+  if (series.empty()) return name;
+  if (series[0] != '{' || series.back() != '}') return "";
+  series = series.substr(1, series.size() - 2);
+  while (!series.empty()) {
+    if (TakeName(series, false).empty() || !TakeLabelValue(series)) return "";
+    if (!series.empty() && series[0] != ',') return "";
+    if (!series.empty()) series.remove_prefix(1);
+  }
+  return name;
+}
 
 // The family a series belongs to, of a histogram without its ending.
 std::string FamilyOf(const std::string& name, const std::map<std::string, std::string>& families) {
@@ -59,7 +102,8 @@ Exposition::Exposition(std::string_view text) {
     text.remove_prefix(end + 1);
     if (line.starts_with("# HELP ")) {
       helped = line.substr(7, line.find(' ', 7) - 7);
-      ASHLAR_CHECK(std::regex_match(helped, kName), "{}", line);
+      std::string_view rest = helped;
+      ASHLAR_CHECK(!TakeName(rest, true).empty() && rest.empty(), "{}", line);
     } else if (line.starts_with("# TYPE ")) {
       const std::size_t space = line.find(' ', 7);
       const std::string name = line.substr(7, space - 7);
@@ -78,9 +122,9 @@ void Exposition::ReadSample(std::string_view line) {
   const std::size_t space = line.rfind(' ');
   ASHLAR_CHECK(space != std::string_view::npos, "no value: {}", line);
   const std::string series(line.substr(0, space));
-  std::smatch parts;
-  ASHLAR_CHECK(std::regex_match(series, parts, kSeries), "no series: {}", series);
-  ASHLAR_CHECK(!order_.empty() && FamilyOf(parts[1], families_) == order_.back(),
+  const std::string name = NameOfSeries(series);
+  ASHLAR_CHECK(!name.empty(), "no series: {}", series);
+  ASHLAR_CHECK(!order_.empty() && FamilyOf(name, families_) == order_.back(),
                "{} is not of the family before it", series);
   const bool is_new = series_.emplace(series, ParseValue(line.substr(space + 1))).second;
   ASHLAR_CHECK(is_new, "{} comes twice", series);
