@@ -267,7 +267,8 @@ TEST_F(SchedulerTest, UrgentOnesTakeMemoryButNotFromTheirEquals) {
                     {.id = Id(2), .tokens = 1, .priority = 2},
                     {.id = Id(3), .tokens = 1, .priority = 3}});
   memory_.admit = [this](SequenceId) {
-    return Admission{.answer = memory_.preempted.size() < 2 ? Answer::kNoMemory : Answer::kAdmitted};
+    return Admission{.answer =
+                         memory_.preempted.size() < 2 ? Answer::kNoMemory : Answer::kAdmitted};
   };
   scheduler.Add({.id = Id(4), .tokens = 1, .priority = 1});
   const StepPlan& plan = scheduler.Plan(memory_);

@@ -1,4 +1,7 @@
-"""Headers: guarded by #pragma once, and compiling with nothing before them."""
+"""Headers: guarded by #pragma once, and compiling with nothing before them.
+
+A header that some source includes before all else is proven by the build; the others are compiled here.
+"""
 
 import concurrent.futures
 import hashlib
@@ -25,7 +28,20 @@ def find(tree, build_dir):
         if not re.search(r"^#pragma once$", tree.text(path), re.MULTILINE)
         and not _is_per_target(tree, path)
     ]
-    return findings + _check_self_contained(tree, headers, build_dir)
+    proven = _included_first(tree)
+    unproven = [path for path in headers if _include_name(path) not in proven]
+    return findings + _check_self_contained(tree, unproven, build_dir)
+
+
+def _include_name(path):
+    return re.sub(r"^(src|include)/", "", path)
+
+
+def _included_first(tree):
+    """What the listed sources include before anything else."""
+    first = (re.search(r'^#include [<"]([^>"]+)[>"]', tree.text(path), re.MULTILINE)
+             for path in tree.with_suffix(".cc", ("src",)))
+    return {match.group(1) for match in first if match}
 
 
 def _is_per_target(tree, path):
@@ -95,7 +111,7 @@ def _compile(tree, path, flags, cache):
     command = flags.of(path)
     if command is None or cache.is_good(path, command):
         return None
-    name = re.sub(r"^(src|include)/", "", path)
+    name = _include_name(path)
     with tempfile.TemporaryDirectory() as folder:
         depends = os.path.join(folder, "depends")
         result = subprocess.run(

@@ -311,6 +311,14 @@ class HeadersTest(RuleTest):
                    HEADER + '#include "base/good.h"\ninline auto Bad() { return Good(); }\n')
         self.assertEqual(self.found_by_compiling(), [])
 
+    def test_header_that_a_source_includes_first_is_left_to_the_build(self):
+        self.configure()
+        self.write("src/kv/bad.h", HEADER + "std::uint8_t Bad();\n")
+        self.write("src/kv/pool.cc", '#include <cstdint>\n#include "kv/bad.h"\n')
+        self.assertEqual(self.found_by_compiling(), [("src/kv/bad.h", "self-contained")])
+        self.write("src/kv/pool.cc", '#include "kv/bad.h"\n#include <cstdint>\n')
+        self.assertEqual(self.found_by_compiling(), [])
+
     def test_remembered_header_is_compiled_again_when_what_it_includes_changes(self):
         self.configure()
         self.write("src/base/low.h", HEADER + "struct Low {};\n")

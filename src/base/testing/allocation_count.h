@@ -1,5 +1,5 @@
-#ifndef ASHLAR_BASE_TESTING_ALLOCATION_COUNT_H_
-#define ASHLAR_BASE_TESTING_ALLOCATION_COUNT_H_
+// Counts what operator new gives out, for tests of what allocates.
+#pragma once
 
 #include <cstdint>
 
@@ -15,5 +15,3 @@ struct AllocationCount {
 AllocationCount AllocationsSoFar();
 
 }  // namespace ashlar
-
-#endif  // ASHLAR_BASE_TESTING_ALLOCATION_COUNT_H_
