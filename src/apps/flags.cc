@@ -79,6 +79,12 @@ void AddModelFlags(CLI::App& command, EngineFlags& flags) {
 void AddEngineFlags(CLI::App& command, EngineFlags& flags) {
   AddModelFlags(command, flags);
   command
+      .add_option("--activations", flags.activations,
+                  "what quantised weights are multiplied with: int8 (fast: activations rounded to "
+                  "8 bits, as other engines do) or f32 (exact)")
+      ->envname("ASHLAR_ACTIVATIONS")
+      ->capture_default_str();
+  command
       .add_option(
           "--kv-codec", flags.kv_codec,
           "how keys and values are stored: a preset (exact, q8, balanced, small-model, q4), "
@@ -152,6 +158,7 @@ Result<EngineSetup> ResolveEngineFlags(const EngineFlags& flags) {
   EngineSetup setup;
   ASHLAR_ASSIGN(setup.threads, ResolveThreads(flags.threads));
   ASHLAR_ASSIGN(setup.isa, kernels::ParseIsa(flags.isa));
+  ASHLAR_ASSIGN(setup.engine.activations, model::ParseActivations(flags.activations));
   ASHLAR_ASSIGN(setup.engine.kv_codec, model::ParseKvCodecSpec(flags.kv_codec));
   ASHLAR_ASSIGN(setup.engine.kv_memory_bytes, ParseByteSize(flags.kv_memory));
   setup.engine.block_tokens = flags.block_tokens;

@@ -18,6 +18,7 @@ struct EngineFlags {
   std::string model;          // empty: the default model in the cache folder
   std::uint32_t threads = 0;  // 0: one per processor
   std::string isa = "auto";
+  std::string activations = "int8";
   std::string kv_codec = "f16";
   std::string kv_memory = "1GiB";
   std::uint32_t block_tokens = 16;

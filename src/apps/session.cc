@@ -27,13 +27,14 @@ Status Session::Load(const EngineSetup& setup) {
   ASHLAR_LOG_INFO(
       "{}: {} weights, {} KV cache (one text of up to {} tokens in {}, blocks of {}), {} "
       "workspace, {} "
-      "threads, isa {}, "
+      "threads, isa {}, activations {}, "
       "{:.2f} s",
       setup.model_path, FormatByteSize(model().weights().bytes()),
       FormatByteSize(info.kv_bytes_reserved),
       engine_->cache().MaxTokens(std::uint64_t{1} << 40, setup.engine.limits.prefill_chunk),
       info.kv_codec, info.block_tokens, FormatByteSize(engine_->workspace_bytes()), setup.threads,
-      kernels::NameOf(setup.isa), static_cast<double>(clock_.NowNs() - start_ns) * 1e-9);
+      kernels::NameOf(setup.isa), model::NameOf(setup.engine.activations),
+      static_cast<double>(clock_.NowNs() - start_ns) * 1e-9);
   if (setup.engine.max_context == 0 && info.max_context < model().config().context) {
     ASHLAR_LOG_WARNING(
         "--kv-memory holds {} tokens of one request, less than the {} of the model's context",

@@ -24,7 +24,8 @@ bool HasPenalties(const model::SamplingParams& params) {
 kv::Scope ScopeOf(const model::ModelConfig& config, const EngineOptions& options,
                   const kv::KvLayout& layout) {
   return {.model_fingerprint = fmt::format("{}/{}", config.architecture, config.name),
-          .codec_spec = fmt::format("{} {}", options.kv_codec.name, layout.Fingerprint()),
+          .codec_spec = fmt::format("{} {}, activations {}", options.kv_codec.name,
+                                    layout.Fingerprint(), model::NameOf(options.activations)),
           .layout_version = 1};
 }
 
@@ -75,7 +76,8 @@ Engine::Engine(const model::Model& model, const kernels::KernelSet& kernels, Thr
                         .chunk = options.limits.prefill_chunk,
                         .max_guesses = options.max_guesses,
                         .reuse = options.reuse}),
-      forward_(model, cache_->layout(), kernels, pool, options.limits.max_step_tokens),
+      forward_(model, cache_->layout(), kernels, pool, options.limits.max_step_tokens,
+               options.activations),
       sampler_(model.config().vocab),
       scheduler_(options.limits),
       info_{.vocab_size = model.config().vocab,

@@ -42,6 +42,7 @@ struct EngineOptions {
   std::uint64_t kv_memory_bytes = 0;  // hard cap of the arena
   std::uint32_t block_tokens = 16;
   std::uint64_t max_context = 0;  // 0: what the model was trained for
+  model::Activations activations = model::Activations::kInt8;
   kv::Reuse reuse = kv::Reuse::kOn;
   kv::ReplacementKind replacement = kv::ReplacementKind::kLru;
   std::uint64_t max_events = 0;  // of the cache, kept for readers; 0: none

@@ -56,8 +56,8 @@ CachedModel::CachedModel(const Machine& machine, std::string spec, const CacheSh
       vocab_(machine.model.config().vocab),
       clock_(std::move(clock)),
       cache_(std::move(cache)),
-      forward_(machine.model, cache_->layout(), machine.kernels, machine.pool, shape.chunk_tokens) {
-}
+      forward_(machine.model, cache_->layout(), machine.kernels, machine.pool, shape.chunk_tokens,
+               machine.activations) {}
 
 void CachedModel::Restart() {
   sequence_.reset();

@@ -30,6 +30,7 @@ struct Machine {
   const model::Model& model;
   const kernels::KernelSet& kernels;
   ThreadPool& pool;
+  model::Activations activations = model::Activations::kF32;
 };
 
 struct CacheShape {

@@ -36,6 +36,7 @@ struct BlockShape {
   bool has_sub_scales;  // K-quants: the f16 values are scaled again per sub-block
 
   constexpr std::uint32_t subs() const { return columns / sub_columns; }
+  constexpr std::uint32_t max_q() const { return (1u << bits) - 1; }
 };
 
 // True for the formats of the table above; false for F32, F16, BF16.

@@ -19,6 +19,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/activations.h"
 #include "kernels/attention.h"
 #include "kernels/codec.h"
 #include "kernels/isa.h"
@@ -53,6 +54,10 @@ struct KernelSet {
   Isa isa;
 
   void (*matmul)(const MatmulArgs& args);
+
+  // activations.h
+  void (*encode_activations)(const EncodeActivationsArgs& args);
+  void (*matmul_codes)(const MatmulCodesArgs& args);
 
   // y[i] = x[i] * (1 / sqrt(Sum16(x^2) / n + eps)) * weight[i]; squares accumulate by fma; the
   // scale is computed in f32. y may be x.

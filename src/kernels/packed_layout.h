@@ -2,29 +2,30 @@
 //
 // Unquantised: k columns of 16 elements, [k][16].
 //
-// Quantised: k / columns packed blocks, one after the other; a packed block holds one GGUF block of
-// each of the 16 rows:
+// Quantised: first the numbers q, then what they are multiplied with.
 //
-//   f16 d[16]                       the rows' scales
-//   f16 m[16]                       formats with a minimum
-//   then per sub-block
-//     int8 scale[16]                K-quants
-//     uint8 minimum[16]             K-quants with a minimum
-//     uint32 words[words][16]       the columns' q: all rows' first word, all rows' second, ...
+//   k / 32 units of 32 columns, each
+//     uint32 words[bits of q][16]     all rows' first word, all rows' second, ...
+//   k / columns headers, one for each GGUF block of the 16 rows:
+//     f16 d[16]                       the rows' scales
+//     f16 m[16]                       formats with a minimum
+//     then per sub-block
+//       int8 scale[16]                K-quants
+//       uint8 minimum[16]             K-quants with a minimum
 //
-// A word holds whole q's from bit 0 up, column after column: 8 of 4 bits, 4 of 8 bits, 6 of 5 bits
-// or 5 of 6 bits. With 5 and 6 bits two top bits are spare; the sub-block's last columns (two with
-// 5 bits: 30 and 31; one with 6 bits: 15) are dealt over them: written one after the other from bit
-// 0 up they make one number, whose bits 2i and 2i + 1 are the top bits of word i. So no bit is
-// wasted:
+// A unit's columns are eight vectors of four: vector v holds, in each row's 32 bits, columns 4 v ..
+// 4 v + 3 as bytes. That is the shape in which processors multiply bytes (simd/dot-inl.h). Stored
+// are planes of 8, 4, 2 or 1 bits of those bytes: a word of a plane of b bits has 8 / b vectors,
+// vector v at bit b * (v mod (8 / b)) of each byte. 8 and 4 bits are one plane, 5 and 6 bits a
+// plane of 4 and one of 1 or 2, 3 bits a plane of 2 and one of 1. So no bit is wasted, and a vector
+// is a shift and a mask for each plane:
 //
 //   bytes per weight: F32 4, F16 BF16 2, Q4_0 0.5625, Q4_1 0.625, Q5_0 0.6875, Q5_1 0.75,
 //   Q8_0 1.0625 (all as in the file), Q4_K 0.578, Q5_K 0.703 (file: 0.5625, 0.6875; 6-bit scales
 //   became bytes), Q6_K 0.8203 (as in the file).
 //
-// Why words of 32 bits with fields in place: q = word & mask is q * 2^p as an integer, its
-// conversion to f32 is exact, and fma(q * 2^p, d * 2^-p, m) is exactly fma(q, d, m): no shift per
-// column.
+// Headers apart from the words: beside them, every second unit's rows would straddle two cache
+// lines.
 #pragma once
 
 #include <cstddef>
@@ -36,34 +37,56 @@
 
 namespace ashlar::kernels {
 
+inline constexpr std::size_t kUnitColumns = 32;
+inline constexpr std::size_t kUnitVectors = 8;  // of 4 columns
+inline constexpr std::size_t kVectorColumns = 4;
 inline constexpr std::size_t kWordRowBytes = kPanelRows * sizeof(std::uint32_t);
 
-// How many whole q's of a column a word holds, and the words of a sub-block.
-constexpr std::size_t FieldsPerWord(const BlockShape& shape) { return 32 / shape.bits; }
-constexpr std::size_t WordsPerSub(const BlockShape& shape) {
-  return shape.sub_columns * shape.bits / 32;
+// The planes of q: its low bits, and those above them.
+constexpr std::size_t LowBits(const BlockShape& shape) {
+  return shape.bits == 8 ? 8 : shape.bits >= 4 ? 4 : 2;
 }
-// Columns before this one have a whole field; the rest of the sub-block is dealt over spare bits.
-constexpr std::size_t WholeColumns(const BlockShape& shape) {
-  return WordsPerSub(shape) * FieldsPerWord(shape);
+constexpr std::size_t HighBits(const BlockShape& shape) { return shape.bits - LowBits(shape); }
+
+// Where a vector stands in a plane of so many bits.
+struct PlanePlace {
+  std::size_t word;
+  std::size_t shift;  // in each byte
+};
+constexpr PlanePlace PlaceInPlane(std::size_t bits, std::size_t vector) {
+  return {vector / (8 / bits), bits * (vector % (8 / bits))};
 }
 
-constexpr std::size_t PackedHeaderBytes(const BlockShape& shape) {
-  return kPanelRows * 2 * (shape.has_minimum ? 2 : 1);
+// A plane's bits in every byte of a word, at bit 0.
+constexpr std::uint32_t FieldsMask(std::size_t bits) { return 0x01010101u * ((1u << bits) - 1); }
+
+constexpr std::size_t SubsPerUnit(const BlockShape& shape) {
+  return kUnitColumns / shape.sub_columns;
+}
+constexpr std::size_t PackedUnitBytes(const BlockShape& shape) {
+  return shape.bits * kWordRowBytes;
 }
 constexpr std::size_t PackedSubHeaderBytes(const BlockShape& shape) {
   return shape.has_sub_scales ? kPanelRows * (shape.has_minimum ? 2 : 1) : 0;
 }
-constexpr std::size_t PackedSubBytes(const BlockShape& shape) {
-  return PackedSubHeaderBytes(shape) + WordsPerSub(shape) * kWordRowBytes;
+constexpr std::size_t PackedSubHeadersOffset(const BlockShape& shape) {  // in a header
+  return kPanelRows * 2 * (shape.has_minimum ? 2 : 1);
 }
-constexpr std::size_t PackedBlockBytes(const BlockShape& shape) {
-  return PackedHeaderBytes(shape) + shape.subs() * PackedSubBytes(shape);
+constexpr std::size_t PackedBlockHeaderBytes(const BlockShape& shape) {
+  return PackedSubHeadersOffset(shape) + shape.subs() * PackedSubHeaderBytes(shape);
+}
+constexpr std::size_t PackedHeadersOffset(const BlockShape& shape, std::size_t k) {
+  return k / kUnitColumns * PackedUnitBytes(shape);
 }
 
-// Takes row `row` (0..15) of a packed block apart: the inverse of packing. (For the reference
-// kernels.)
-void ReadPackedBlock(const BlockShape& shape, const std::byte* block, std::size_t row,
-                     BlockFields* fields);
+// Takes block `block` of row `row` (0..15) of a panel apart: the inverse of packing. (For the
+// reference kernels.)
+struct PanelBlock {
+  const std::byte* panel;
+  std::size_t k;
+  std::size_t block;
+  std::size_t row;
+};
+void ReadPackedBlock(const BlockShape& shape, const PanelBlock& from, BlockFields* fields);
 
 }  // namespace ashlar::kernels

@@ -9,72 +9,79 @@
 namespace ashlar::kernels {
 namespace {
 
-using Words = std::uint32_t[kMaxBlockColumns / 4];  // a sub-block never needs more
+// A row's words of one unit.
+struct UnitWords {
+  std::uint32_t word[8] = {};
+};
 
-// q[0 .. sub_columns) of one row into its words.
-void PackFields(const BlockShape& shape, const std::uint8_t* q, Words words) {
-  const std::size_t fields = FieldsPerWord(shape);
-  for (std::size_t w = 0; w < WordsPerSub(shape); ++w) {
-    words[w] = 0;
-    for (std::size_t i = 0; i < fields; ++i) {
-      words[w] |= static_cast<std::uint32_t>(q[w * fields + i]) << (i * shape.bits);
-    }
+// Bits [from, from + bits) of q [32] into a plane of a unit, or back: four bytes at a time.
+void PutPlane(const std::uint8_t* q, std::size_t bits, std::size_t from, std::uint32_t* words) {
+  for (std::size_t v = 0; v < kUnitVectors; ++v) {
+    const PlanePlace place = PlaceInPlane(bits, v);
+    std::uint32_t four;
+    std::memcpy(&four, q + v * kVectorColumns, sizeof four);
+    words[place.word] |= (four >> from & FieldsMask(bits)) << place.shift;
   }
-  const std::size_t whole = WholeColumns(shape);
-  if (whole == shape.sub_columns) return;
-  std::uint32_t spare = 0;
-  for (std::size_t c = whole; c < shape.sub_columns; ++c) {
-    spare |= static_cast<std::uint32_t>(q[c]) << ((c - whole) * shape.bits);
-  }
-  for (std::size_t w = 0; w < WordsPerSub(shape); ++w) words[w] |= (spare >> (2 * w) & 3) << 30;
 }
-
-void UnpackFields(const BlockShape& shape, const Words words, std::uint8_t* q) {
-  const std::size_t fields = FieldsPerWord(shape);
-  const std::uint32_t mask = (1u << shape.bits) - 1;
-  for (std::size_t w = 0; w < WordsPerSub(shape); ++w) {
-    for (std::size_t i = 0; i < fields; ++i) {
-      q[w * fields + i] = static_cast<std::uint8_t>(words[w] >> (i * shape.bits) & mask);
-    }
-  }
-  const std::size_t whole = WholeColumns(shape);
-  if (whole == shape.sub_columns) return;
-  std::uint32_t spare = 0;
-  for (std::size_t w = 0; w < WordsPerSub(shape); ++w) spare |= (words[w] >> 30) << (2 * w);
-  for (std::size_t c = whole; c < shape.sub_columns; ++c) {
-    q[c] = static_cast<std::uint8_t>(spare >> ((c - whole) * shape.bits) & mask);
+void AddPlane(const std::uint32_t* words, std::size_t bits, std::size_t from, std::uint8_t* q) {
+  for (std::size_t v = 0; v < kUnitVectors; ++v) {
+    const PlanePlace place = PlaceInPlane(bits, v);
+    std::uint32_t four;
+    std::memcpy(&four, q + v * kVectorColumns, sizeof four);
+    four |= (words[place.word] >> place.shift & FieldsMask(bits)) << from;
+    std::memcpy(q + v * kVectorColumns, &four, sizeof four);
   }
 }
 
-// One row's GGUF block into its places in the packed block.
-void PackBlock(const BlockShape& shape, const BlockFields& fields, std::size_t row,
-               std::byte* packed) {
-  std::memcpy(packed + 2 * row, &fields.d, 2);
-  if (shape.has_minimum) std::memcpy(packed + 2 * (kPanelRows + row), &fields.m, 2);
-  std::byte* sub_begin = packed + PackedHeaderBytes(shape);
-  for (std::size_t sub = 0; sub < shape.subs(); ++sub, sub_begin += PackedSubBytes(shape)) {
-    if (shape.has_sub_scales) std::memcpy(sub_begin + row, &fields.scales[sub], 1);
-    if (shape.has_sub_scales && shape.has_minimum) {
-      std::memcpy(sub_begin + kPanelRows + row, &fields.minimums[sub], 1);
-    }
-    Words words;
-    PackFields(shape, fields.q + sub * shape.sub_columns, words);
-    std::byte* out = sub_begin + PackedSubHeaderBytes(shape) + row * sizeof(std::uint32_t);
-    for (std::size_t w = 0; w < WordsPerSub(shape); ++w) {
-      std::memcpy(out + w * kWordRowBytes, &words[w], sizeof(std::uint32_t));
-    }
+UnitWords PackUnit(const BlockShape& shape, const std::uint8_t* q) {
+  UnitWords words;
+  PutPlane(q, LowBits(shape), 0, words.word);
+  if (HighBits(shape) > 0) {
+    PutPlane(q, HighBits(shape), LowBits(shape), words.word + LowBits(shape));
+  }
+  return words;
+}
+
+void UnpackUnit(const BlockShape& shape, const UnitWords& words, std::uint8_t* q) {
+  std::memset(q, 0, kUnitColumns);
+  AddPlane(words.word, LowBits(shape), 0, q);
+  if (HighBits(shape) > 0) {
+    AddPlane(words.word + LowBits(shape), HighBits(shape), LowBits(shape), q);
+  }
+}
+
+// A header's bytes of one row.
+void PackHeader(const BlockShape& shape, const BlockFields& fields, std::size_t row,
+                std::byte* header) {
+  std::memcpy(header + 2 * row, &fields.d, 2);
+  if (shape.has_minimum) std::memcpy(header + 2 * (kPanelRows + row), &fields.m, 2);
+  if (!shape.has_sub_scales) return;
+  std::byte* sub_header = header + PackedSubHeadersOffset(shape);
+  for (std::size_t sub = 0; sub < shape.subs(); ++sub) {
+    std::memcpy(sub_header + row, &fields.scales[sub], 1);
+    if (shape.has_minimum) std::memcpy(sub_header + kPanelRows + row, &fields.minimums[sub], 1);
+    sub_header += PackedSubHeaderBytes(shape);
   }
 }
 
 void PackQuantisedRow(const PackArgs& args, const std::byte* row, std::size_t lane,
                       std::byte* panel) {
   const BlockShape shape = ShapeOf(args.dtype);
+  std::byte* header = panel + PackedHeadersOffset(shape, args.k);
   BlockFields fields;
   for (std::size_t c = 0; c < args.k; c += shape.columns) {
     ReadBlock(args.dtype, row, &fields);
-    PackBlock(shape, fields, lane, panel);
+    PackHeader(shape, fields, lane, header);
+    for (std::size_t i = 0; i < shape.columns; i += kUnitColumns) {
+      const UnitWords words = PackUnit(shape, fields.q + i);
+      for (std::size_t w = 0; w < shape.bits; ++w) {
+        std::memcpy(panel + w * kWordRowBytes + lane * sizeof(std::uint32_t), &words.word[w],
+                    sizeof(std::uint32_t));
+      }
+      panel += PackedUnitBytes(shape);
+    }
     row += InfoOf(args.dtype).block_bytes;
-    panel += PackedBlockBytes(shape);
+    header += PackedBlockHeaderBytes(shape);
   }
 }
 
@@ -87,23 +94,28 @@ void PackPlainRow(const PackArgs& args, const std::byte* row, std::size_t lane, 
 
 }  // namespace
 
-void ReadPackedBlock(const BlockShape& shape, const std::byte* block, std::size_t row,
-                     BlockFields* fields) {
-  std::memcpy(&fields->d, block + 2 * row, 2);
+void ReadPackedBlock(const BlockShape& shape, const PanelBlock& from, BlockFields* fields) {
+  const std::byte* header =
+      from.panel + PackedHeadersOffset(shape, from.k) + from.block * PackedBlockHeaderBytes(shape);
+  std::memcpy(&fields->d, header + 2 * from.row, 2);
   fields->m = 0;
-  if (shape.has_minimum) std::memcpy(&fields->m, block + 2 * (kPanelRows + row), 2);
-  const std::byte* sub_begin = block + PackedHeaderBytes(shape);
-  for (std::size_t sub = 0; sub < shape.subs(); ++sub, sub_begin += PackedSubBytes(shape)) {
-    if (shape.has_sub_scales) std::memcpy(&fields->scales[sub], sub_begin + row, 1);
-    if (shape.has_sub_scales && shape.has_minimum) {
-      std::memcpy(&fields->minimums[sub], sub_begin + kPanelRows + row, 1);
+  if (shape.has_minimum) std::memcpy(&fields->m, header + 2 * (kPanelRows + from.row), 2);
+  const std::byte* sub_header = header + PackedSubHeadersOffset(shape) + from.row;
+  for (std::size_t sub = 0; shape.has_sub_scales && sub < shape.subs(); ++sub) {
+    std::memcpy(&fields->scales[sub], sub_header, 1);
+    if (shape.has_minimum) std::memcpy(&fields->minimums[sub], sub_header + kPanelRows, 1);
+    sub_header += PackedSubHeaderBytes(shape);
+  }
+  const std::byte* unit =
+      from.panel + from.block * (shape.columns / kUnitColumns) * PackedUnitBytes(shape);
+  for (std::size_t i = 0; i < shape.columns; i += kUnitColumns) {
+    UnitWords words;
+    for (std::size_t w = 0; w < shape.bits; ++w) {
+      std::memcpy(&words.word[w], unit + w * kWordRowBytes + from.row * sizeof(std::uint32_t),
+                  sizeof(std::uint32_t));
     }
-    Words words;
-    const std::byte* in = sub_begin + PackedSubHeaderBytes(shape) + row * sizeof(std::uint32_t);
-    for (std::size_t w = 0; w < WordsPerSub(shape); ++w) {
-      std::memcpy(&words[w], in + w * kWordRowBytes, sizeof(std::uint32_t));
-    }
-    UnpackFields(shape, words, fields->q + sub * shape.sub_columns);
+    UnpackUnit(shape, words, fields->q + i);
+    unit += PackedUnitBytes(shape);
   }
 }
 
@@ -111,9 +123,11 @@ std::size_t PackedPanelBytes(DType dtype, std::size_t k) {
   const DTypeInfo& info = InfoOf(dtype);
   ASHLAR_CHECK(k % info.block_elements == 0, "k = {} is not a whole number of {} blocks", k,
                info.name);
-  const std::size_t bytes = IsQuantised(dtype)
-                                ? k / info.block_elements * PackedBlockBytes(ShapeOf(dtype))
-                                : k * kPanelRows * info.block_bytes;
+  std::size_t bytes = k * kPanelRows * info.block_bytes;
+  if (IsQuantised(dtype)) {
+    const BlockShape shape = ShapeOf(dtype);
+    bytes = PackedHeadersOffset(shape, k) + k / shape.columns * PackedBlockHeaderBytes(shape);
+  }
   return (bytes + kPackAlignment - 1) / kPackAlignment * kPackAlignment;
 }
 

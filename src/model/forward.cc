@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/check.h"
+#include "kernels/block_format.h"
 
 namespace ashlar::model {
 namespace {
@@ -23,14 +24,15 @@ AttentionSpec AttentionSpecOf(const Model& model) {
 
 ForwardPass::ForwardPass(const Model& model, const kv::KvLayout& layout,
                          const kernels::KernelSet& kernels, ThreadPool& pool,
-                         std::size_t max_tokens)
+                         std::size_t max_tokens, Activations activations)
     : model_(model),
       config_(model.config()),
       layout_(layout),
       kernels_(kernels),
       pool_(pool),
       max_tokens_(max_tokens),
-      sizes_(ForwardSizes::Of(config_, layout, max_tokens, pool.threads())),
+      activations_(activations),
+      sizes_(ForwardSizes::Of(config_, layout, max_tokens, pool.threads(), activations)),
       attention_(config_, layout, kernels, pool, max_tokens, AttentionSpecOf(model)),
       residual_(sizes_.hidden),
       normed_(sizes_.hidden),
@@ -55,7 +57,8 @@ ForwardPass::ForwardPass(const Model& model, const kv::KvLayout& layout,
       shared_out_(sizes_.shared_out),
       choices_(sizes_.expert_rows),
       expert_rows_(sizes_.expert_rows),
-      matmul_scratch_(sizes_.all_scratch) {
+      matmul_scratch_(sizes_.all_scratch),
+      codes_(sizes_.activation_blocks) {
   ASHLAR_CHECK(max_tokens > 0);
   chunks_.reserve(max_tokens);
   row_chunk_.reserve(max_tokens);
@@ -66,6 +69,8 @@ ForwardPass::ForwardPass(const Model& model, const kv::KvLayout& layout,
     products = std::max<std::size_t>(products, 2 * experts->count);
   }
   products_.reserve(products);
+  inputs_.reserve(products);
+  encodings_.reserve(products);
 }
 
 std::uint64_t ForwardPass::workspace_bytes() const {
@@ -78,7 +83,7 @@ std::uint64_t ForwardPass::workspace_bytes() const {
         &shared_out_, &matmul_scratch_}) {
     bytes += array->bytes();
   }
-  return bytes;
+  return bytes + codes_.bytes();
 }
 
 void ForwardPass::Run(std::span<const Chunk> chunks, OnLogits on_logits) {
@@ -151,8 +156,49 @@ void ForwardPass::RunLayer(std::size_t layer) {
   AddToResidual(w.feed_forward_post_norm, {});
 }
 
+// Codes of each product's x, where its weights are multiplied with codes. Neighbours share them.
+void ForwardPass::EncodeInputs(std::span<const Product> products) {
+  inputs_.assign(products.size(), nullptr);
+  encodings_.clear();
+  std::size_t rows = 0;
+  std::size_t blocks = 0;
+  for (std::size_t i = 0; i < products.size(); ++i) {
+    const Product& product = products[i];
+    const kernels::PackedMatrix& w = product.linear->w;
+    if (activations_ != Activations::kInt8 || !kernels::IsQuantised(w.dtype)) continue;
+    const Product* const last =
+        encodings_.empty() ? nullptr : &products[encodings_.back().product];
+    const bool is_shared = last != nullptr && last->x == product.x && last->rows == product.rows &&
+                           last->linear->w.k == w.k;
+    if (!is_shared) {
+      encodings_.push_back({i, rows, codes_.data() + blocks});
+      rows += product.rows;
+      blocks += kernels::ActivationBlocks(product.rows, w.k);
+      ASHLAR_CHECK(blocks <= codes_.size(), "{} blocks of codes; there is room for {}", blocks,
+                   codes_.size());
+    }
+    inputs_[i] = encodings_.back().out;
+  }
+  ForEachRow(rows, [&](std::size_t row) { EncodeRow(products, row); });
+}
+
+// One of all rows that are encoded.
+void ForwardPass::EncodeRow(std::span<const Product> products, std::size_t row) {
+  const auto after = std::ranges::upper_bound(encodings_, row, {}, &Encoding::first_row);
+  const Encoding& encoding = *(after - 1);
+  const Product& product = products[encoding.product];
+  const std::size_t r = row - encoding.first_row;
+  const kernels::ActivationPlace place =
+      kernels::PlaceOfActivations(product.rows, product.linear->w.k, r);
+  kernels_.encode_activations({.x = product.x + r * product.x_stride,
+                               .k = product.linear->w.k,
+                               .out = encoding.out + place.first,
+                               .stride = place.stride});
+}
+
 // All products in one parallel region.
 void ForwardPass::Multiply(std::span<const Product> products) {
+  EncodeInputs(products);
   std::size_t panels = 0;
   for (const Product& product : products) panels += product.linear->w.panels();
   // Items of an even number of panels (kernels work on pairs), small enough to share out evenly.
@@ -172,6 +218,19 @@ void ForwardPass::Multiply(std::span<const Product> products) {
       rest -= own;
     }
     const kernels::PackedMatrix& w = product->linear->w;
+    const std::size_t panel_begin = rest * item_panels;
+    const std::size_t panel_end = std::min(w.panels(), panel_begin + item_panels);
+    if (const kernels::ActivationBlock* const x = inputs_[product - products.data()]) {
+      kernels_.matmul_codes({.w = &w,
+                             .x = x,
+                             .rows = product->rows,
+                             .bias = product->linear->bias,
+                             .y = product->y,
+                             .y_stride = product->y_stride,
+                             .panel_begin = panel_begin,
+                             .panel_end = panel_end});
+      return;
+    }
     kernels_.matmul({.w = &w,
                      .x = product->x,
                      .rows = product->rows,
@@ -179,8 +238,8 @@ void ForwardPass::Multiply(std::span<const Product> products) {
                      .bias = product->linear->bias,
                      .y = product->y,
                      .y_stride = product->y_stride,
-                     .panel_begin = rest * item_panels,
-                     .panel_end = std::min(w.panels(), (rest + 1) * item_panels),
+                     .panel_begin = panel_begin,
+                     .panel_end = panel_end,
                      .scratch = matmul_scratch_.data() + worker * sizes_.scratch});
   });
 }

@@ -18,6 +18,7 @@
 #include "base/thread_pool.h"
 #include "kernels/kernel_set.h"
 #include "kv/layout.h"
+#include "model/activations.h"
 #include "model/attention.h"
 #include "model/expert_choice.h"
 #include "model/model.h"
@@ -43,7 +44,7 @@ class ForwardPass {
  public:
   // All references must outlive the pass. Precondition: the layout was made for this model.
   ForwardPass(const Model& model, const kv::KvLayout& layout, const kernels::KernelSet& kernels,
-              ThreadPool& pool, std::size_t max_tokens);
+              ThreadPool& pool, std::size_t max_tokens, Activations activations);
 
   // Called for each row asked for, in order of chunk and token; `logits` [vocab] f32 is valid
   // during the call only.
@@ -76,6 +77,8 @@ class ForwardPass {
   void EmbedRow(TokenId token, std::uint64_t position, std::size_t row);
   void RunLayer(std::size_t layer);
   void Multiply(std::span<const Product> products);
+  void EncodeInputs(std::span<const Product> products);
+  void EncodeRow(std::span<const Product> products, std::size_t row);
   // All rows of the step, rows of x and y lying side by side.
   Product Whole(const Linear& linear, const float* x, float* y) const {
     return {&linear, x, linear.w.k, y, linear.w.n, rows_};
@@ -109,6 +112,7 @@ class ForwardPass {
   const kernels::KernelSet& kernels_;
   ThreadPool& pool_;
   std::size_t max_tokens_;
+  Activations activations_;
   ForwardSizes sizes_;
   Attention attention_;
 
@@ -116,6 +120,15 @@ class ForwardPass {
   std::vector<AttentionChunk> chunks_;    // of this step
   std::vector<std::uint32_t> row_chunk_;  // [rows] index into chunks_
   std::vector<Product> products_;         // of the region at hand
+  // [products of a region]: x as codes, or null; and the products whose x was encoded, with the
+  // first row of each among all rows that are.
+  std::vector<const kernels::ActivationBlock*> inputs_;
+  struct Encoding {
+    std::size_t product;
+    std::size_t first_row;
+    kernels::ActivationBlock* out;
+  };
+  std::vector<Encoding> encodings_;
 
   // [max_tokens, width] f32 each.
   AlignedArray<float> residual_, normed_, q_, k_, v_, attended_, projected_, gate_, up_;
@@ -126,10 +139,11 @@ class ForwardPass {
   // With experts: router logits [max_tokens, count]; and for each token and expert it uses, sorted
   // by expert, [max_tokens * used, width].
   AlignedArray<float> router_, expert_in_, expert_gate_, expert_up_, expert_out_, shared_out_;
-  std::vector<ExpertChoice> choices_;         // [max_tokens, used]
-  std::vector<std::uint32_t> expert_rows_;    // [max_tokens, used]: where the choice's row is
-  std::vector<std::uint32_t> expert_begins_;  // [count + 1]: an expert's first row
-  AlignedArray<float> matmul_scratch_;        // per worker
+  std::vector<ExpertChoice> choices_;             // [max_tokens, used]
+  std::vector<std::uint32_t> expert_rows_;        // [max_tokens, used]: where the choice's row is
+  std::vector<std::uint32_t> expert_begins_;      // [count + 1]: an expert's first row
+  AlignedArray<float> matmul_scratch_;            // per worker
+  AlignedArray<kernels::ActivationBlock> codes_;  // of the region at hand
 };
 
 }  // namespace ashlar::model

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "gguf/model_file.h"
+#include "kernels/block_format.h"
 #include "kv/cache.h"
 #include "model/kv_layout.h"
 #include "model/testing/tiny_model.h"
@@ -46,6 +47,7 @@ struct Recipe {
   std::string codec = "f32";
   std::size_t max_tokens = 1024;
   kernels::Isa isa = kernels::BestIsa();
+  Activations activations = Activations::kF32;
 };
 
 class Machine {
@@ -55,8 +57,8 @@ class Machine {
         cache_(*kv::KvCache::Create(
             *KvLayoutOf(model.config(), *ParseKvCodecSpec(recipe.codec), recipe.block_tokens),
             {.memory_bytes = 64 << 20}, clock_)),
-        forward_(model, cache_->layout(), kernels::KernelsFor(recipe.isa), pool_,
-                 recipe.max_tokens) {}
+        forward_(model, cache_->layout(), kernels::KernelsFor(recipe.isa), pool_, recipe.max_tokens,
+                 recipe.activations) {}
 
   // A sequence for `tokens` tokens that shares nothing.
   kv::Sequence NewSequence(std::span<const TokenId> tokens) {
@@ -171,6 +173,47 @@ TEST_P(EveryTinyModel, HowItIsComputedChangesNoBit) {
   for (const kernels::Isa isa : kernels::RunnableIsas()) {
     EXPECT_EQ(Machine(fixture.model(), {.isa = isa}).RunAlone(std::span(tokens).first(5), 4), first)
         << kernels::NameOf(isa);
+  }
+}
+
+// The same of products with codes; families whose rows become codes in every way there is, and a
+// format of each kind, stand for all.
+TEST(Forward, WithCodesHowItIsComputedChangesNoBit) {
+  for (const NamedTinyModel& named : AllTinyModels()) {
+    const bool is_quantised = kernels::IsQuantised(named.options.dtype);
+    const bool has_ways = named.options.experts.count > 0 || named.options.latent.kv_rank > 0;
+    if (!is_quantised && !has_ways) continue;
+    TinyModelOptions options = named.options;
+    if (!is_quantised) options.dtype = DType::kQ4_1;
+    const Fixture fixture(options);
+    const std::vector<TokenId> tokens = RandomTokens(37, 3);
+    const auto run = [&](Recipe recipe, std::size_t count, std::size_t chunk) {
+      recipe.activations = Activations::kInt8;
+      return Machine(fixture.model(), recipe).RunAlone(std::span(tokens).first(count), chunk);
+    };
+    const std::vector<Logits> expected = run({}, 37, 37);
+    EXPECT_NE(expected, Machine(fixture.model(), {}).RunAlone(tokens, 37)) << named.name;
+    EXPECT_EQ(run({}, 37, 1), expected) << named.name;
+    EXPECT_EQ(run({.threads = 3}, 37, 7), expected) << named.name;
+    const std::vector<Logits> first(expected.begin(), expected.begin() + 3);
+    for (const kernels::Isa isa : kernels::RunnableIsas()) {
+      EXPECT_EQ(run({.isa = isa}, 3, 3), first) << named.name << kernels::NameOf(isa);
+    }
+  }
+}
+
+// Codes have 7 bits: a product is off by some thousandths, and so are logits after two layers.
+TEST(Forward, CodesStayCloseToExactProducts) {
+  for (const DType dtype : {DType::kQ4_0, DType::kQ4_1, DType::kQ6_K, DType::kQ8_0}) {
+    const Fixture fixture({.dtype = dtype});
+    const std::vector<TokenId> tokens = RandomTokens(24, 9);
+    const Logits exact = Machine(fixture.model(), {}).RunAlone(tokens, 24).back();
+    const Logits rounded =
+        Machine(fixture.model(), {.activations = Activations::kInt8}).RunAlone(tokens, 24).back();
+    const auto [least, greatest] = std::minmax_element(exact.begin(), exact.end());
+    for (std::size_t i = 0; i < exact.size(); ++i) {
+      ASSERT_NEAR(rounded[i], exact[i], 0.02f * (*greatest - *least)) << NameOf(dtype);
+    }
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/activations.h"
 #include "kernels/attention.h"
 #include "kernels/kernel_set.h"
 #include "model/attention_work.h"
@@ -14,6 +15,23 @@ constexpr std::size_t kPartialFloats = std::size_t{1} << 23;
 
 constexpr std::size_t RoundUp(std::size_t value, std::size_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
+}
+
+// The most columns of a token that are encoded for one parallel region.
+std::size_t ActivationColumns(const ModelConfig& config) {
+  const std::size_t heads = config.heads;
+  std::size_t columns =
+      std::max<std::size_t>({config.hidden, heads * config.attended_dim(), config.feed_forward});
+  if (const auto& latent = config.latent) {
+    columns = std::max<std::size_t>({columns, latent->query_rank, heads * latent->rank,
+                                     heads * latent->plain_dim, heads * latent->value_dim});
+  }
+  if (const auto& experts = config.experts) {
+    columns =
+        std::max<std::size_t>({columns, experts->shared, experts->used * std::size_t{config.hidden},
+                               experts->used * std::size_t{experts->feed_forward}});
+  }
+  return columns;
 }
 
 }  // namespace
@@ -54,7 +72,8 @@ std::uint64_t AttentionSizes::bytes() const {
 }
 
 ForwardSizes ForwardSizes::Of(const ModelConfig& config, const kv::KvLayout& layout,
-                              std::size_t max_tokens, std::size_t threads) {
+                              std::size_t max_tokens, std::size_t threads,
+                              Activations activations) {
   const std::size_t heads = config.heads;
   const std::size_t keys = max_tokens * config.kv_heads * config.head_dim;
   ForwardSizes sizes = {.logit_rows = std::min(max_tokens, kLogitRows),
@@ -88,6 +107,9 @@ ForwardSizes ForwardSizes::Of(const ModelConfig& config, const kv::KvLayout& lay
   // Rounded so that every worker's part starts on a 64-byte border.
   sizes.scratch = RoundUp(kernels::MatmulScratchFloats(std::max(widest, feed_forward)), 16);
   sizes.all_scratch = sizes.scratch * threads;
+  if (activations == Activations::kInt8) {
+    sizes.activation_blocks = max_tokens * ActivationColumns(config) / kernels::kActivationColumns;
+  }
   return sizes;
 }
 
@@ -96,7 +118,8 @@ std::uint64_t ForwardSizes::bytes() const {
                                2 * angles + logits + wide_queries + low_queries + latent_values +
                                router + 2 * expert_hidden + 2 * expert_wide + shared_out +
                                all_scratch;
-  return floats * sizeof(float) + attention.bytes();
+  return floats * sizeof(float) + activation_blocks * sizeof(kernels::ActivationBlock) +
+         attention.bytes();
 }
 
 }  // namespace ashlar::model

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "kv/layout.h"
+#include "model/activations.h"
 #include "model/config.h"
 
 namespace ashlar::model {
@@ -53,13 +54,14 @@ struct ForwardSizes {
   std::size_t expert_hidden = 0;  // in, out: each
   std::size_t expert_wide = 0;    // gate, up: each
   std::size_t shared_out = 0;
-  std::size_t scratch = 0;      // of one worker
-  std::size_t all_scratch = 0;  // of all
+  std::size_t scratch = 0;            // of one worker
+  std::size_t all_scratch = 0;        // of all
+  std::size_t activation_blocks = 0;  // of kernels/activations.h, not floats
   AttentionSizes attention;
 
   // What a ForwardPass over a model of this description takes for steps of at most max_tokens rows.
   static ForwardSizes Of(const ModelConfig& config, const kv::KvLayout& layout,
-                         std::size_t max_tokens, std::size_t threads);
+                         std::size_t max_tokens, std::size_t threads, Activations activations);
   std::uint64_t bytes() const;
 };
 

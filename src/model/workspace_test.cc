@@ -25,10 +25,13 @@ TEST(ForwardSizes, AreWhatAForwardPassTakes) {
     for (const char* const codec : {"f32", "q8", "balanced"}) {
       const kv::KvLayout layout = *KvLayoutOf(config, *ParseKvCodecSpec(codec), 16);
       for (const std::size_t tokens : {1u, 7u, 64u}) {
-        const ForwardPass pass(**model, layout, kernels::KernelsFor(kernels::Isa::kReference), pool,
-                               tokens);
-        EXPECT_EQ(ForwardSizes::Of(config, layout, tokens, 2).bytes(), pass.workspace_bytes())
-            << named.name << " " << codec << " " << tokens;
+        for (const Activations activations : {Activations::kF32, Activations::kInt8}) {
+          const ForwardPass pass(**model, layout, kernels::KernelsFor(kernels::Isa::kReference),
+                                 pool, tokens, activations);
+          EXPECT_EQ(ForwardSizes::Of(config, layout, tokens, 2, activations).bytes(),
+                    pass.workspace_bytes())
+              << named.name << " " << codec << " " << tokens;
+        }
       }
     }
     EXPECT_EQ(*Weights::BytesOf(file, config), (*model)->weights().bytes()) << named.name;

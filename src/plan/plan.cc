@@ -153,8 +153,9 @@ Status Planner::AddWeights() {
 Status Planner::AddMemory(const kv::KvLayout& layout) {
   const model::ModelConfig config =
       plan_.subject.config ? *plan_.subject.config : ConfigOf(geometry());
-  plan_.workspace_bytes =
-      model::ForwardSizes::Of(config, layout, options().max_step_tokens, options().threads).bytes();
+  plan_.workspace_bytes = model::ForwardSizes::Of(config, layout, options().max_step_tokens,
+                                                  options().threads, model::Activations::kInt8)
+                              .bytes();
   if (options().arena_bytes) plan_.arena_bytes = options().arena_bytes;
   if (!options().memory_bytes) return {};
   plan_.budget = BudgetOf(layout, {.memory_bytes = *options().memory_bytes,

@@ -350,6 +350,8 @@ const KernelSet& Kernels() {
   static constexpr KernelSet kKernels = {
       .isa = Isa::kReference,
       .matmul = Matmul,
+      .encode_activations = EncodeActivations,
+      .matmul_codes = MatmulCodes,
       .rms_norm = RmsNorm,
       .layer_norm = LayerNorm,
       .rope_interleaved = RopeInterleaved,

@@ -32,6 +32,7 @@ using VI32 = hn::Vec<DI32>;
 
 // DotU8S8: sum[i] + the sum of a[4 i + j] * b[4 i + j] over j in [0, 4).
 // DotU7S8: the same where no byte of `a` exceeds 127; AVX2 and NEON need half the instructions.
+// DotS8S8: both signed, no byte of `b` is -128. Not on AVX-512, which has one side unsigned.
 
 #if HWY_TARGET == HWY_AVX3
 
@@ -66,6 +67,13 @@ HWY_INLINE VI32 DotU7S8(VI32 sum, VU8 a, VI8 b) {
   return hn::Add(sum, VI32{_mm256_madd_epi16(pairs, ones)});
 }
 
+HWY_INLINE VI32 DotS8S8(VI32 sum, VI8 a, VI8 b) {
+  // |a| times b with the sign of a: a pair lies within 2 * 128 * 127.
+  const __m256i pairs =
+      _mm256_maddubs_epi16(_mm256_abs_epi8(a.raw), _mm256_sign_epi8(b.raw, a.raw));
+  return hn::Add(sum, VI32{_mm256_madd_epi16(pairs, _mm256_set1_epi16(1))});
+}
+
 #elif HWY_TARGET == HWY_NEON
 
 // Without the dot product extension: products fit in 16 bits (255 * -128 is the least).
@@ -87,9 +95,15 @@ HWY_INLINE VI32 DotU8S8(VI32 sum, VU8 a, VI8 b) {
 HWY_INLINE VI32 DotU7S8(VI32 sum, VU8 a, VI8 b) {
   return VI32{vdotq_s32(sum.raw, vreinterpretq_s8_u8(a.raw), b.raw)};
 }
+HWY_INLINE VI32 DotS8S8(VI32 sum, VI8 a, VI8 b) { return VI32{vdotq_s32(sum.raw, a.raw, b.raw)}; }
 #else
 HWY_INLINE VI32 DotU8S8(VI32 sum, VU8 a, VI8 b) { return DotU8S8ByWidening(sum, a, b); }
 HWY_INLINE VI32 DotU7S8(VI32 sum, VU8 a, VI8 b) { return DotU8S8ByWidening(sum, a, b); }
+HWY_INLINE VI32 DotS8S8(VI32 sum, VI8 a, VI8 b) {
+  const int16x8_t low = vmull_s8(vget_low_s8(a.raw), vget_low_s8(b.raw));
+  const int16x8_t high = vmull_high_s8(a.raw, b.raw);
+  return VI32{vaddq_s32(sum.raw, vpaddq_s32(vpaddlq_s16(low), vpaddlq_s16(high)))};
+}
 #endif
 
 #endif  // HWY_TARGET

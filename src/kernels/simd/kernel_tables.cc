@@ -14,6 +14,8 @@ namespace {
 constexpr KernelSet kTable = {
     .isa = IsaOfTarget(),
     .matmul = Matmul,
+    .encode_activations = EncodeActivations,
+    .matmul_codes = MatmulCodes,
     .rms_norm = RmsNorm,
     .layer_norm = LayerNorm,
     .rope_interleaved = RopeInterleaved,

@@ -14,6 +14,8 @@
 namespace ashlar::kernels::HWY_NAMESPACE {
 
 void Matmul(const MatmulArgs& args);
+void EncodeActivations(const EncodeActivationsArgs& args);
+void MatmulCodes(const MatmulCodesArgs& args);
 
 void RmsNorm(const float* x, const float* weight, float eps, std::size_t n, float* y);
 void LayerNorm(const float* x, const float* weight, const float* bias, float eps, std::size_t n,

@@ -27,54 +27,66 @@ inline constexpr std::size_t kPrefetchBytes = 4096;
 struct PanelWalk {
   const std::byte* panel;  // the first panel
   std::size_t panel_bytes;
+  std::size_t k;
   std::size_t first;  // a whole number of dtype blocks
   std::size_t last;   // one past the last column, the same
 };
 
+HWY_INLINE hn::Vec<DU32> LoadWords(const std::byte* p) {
+  return hn::LoadU(DU32(), reinterpret_cast<const std::uint32_t*>(p));
+}
+
 // The lanes of stream s start this many elements into a row of 16 elements of its panel.
 constexpr std::size_t LaneOfStream(std::size_t s) { return s % kVectorsPer16 * kLanes; }
 
-// d and m of one sub-block for kLanes rows, with d also divided by the powers of two at which
-// fields stand in a word.
+// Vector kVector of a unit (packed_layout.h): the q of four columns as bytes of each row's lane.
+// `words`: the unit, from the first lane's bytes on.
+template <DType kType, std::size_t kVector>
+HWY_INLINE hn::Vec<DU32> UnitVector(const std::byte* words) {
+  constexpr BlockShape kShape = ShapeOf(kType);
+  constexpr std::size_t kLow = LowBits(kShape);
+  constexpr std::size_t kHigh = HighBits(kShape);
+  const DU32 du;
+  constexpr PlanePlace kPlace = PlaceInPlane(kLow, kVector);
+  auto q = LoadWords(words + kPlace.word * kWordRowBytes);
+  if constexpr (kPlace.shift > 0) q = hn::ShiftRight<kPlace.shift>(q);
+  if constexpr (kLow < 8) q = hn::And(q, hn::Set(du, FieldsMask(kLow)));
+  if constexpr (kHigh > 0) {
+    constexpr PlanePlace kAbove = PlaceInPlane(kHigh, kVector);
+    auto above = LoadWords(words + (kLow + kAbove.word) * kWordRowBytes);
+    if constexpr (kAbove.shift < kLow) above = hn::ShiftLeft<kLow - kAbove.shift>(above);
+    if constexpr (kAbove.shift > kLow) above = hn::ShiftRight<kAbove.shift - kLow>(above);
+    q = hn::Or(q, hn::And(above, hn::Set(du, FieldsMask(kHigh) << kLow)));
+  }
+  return q;
+}
+
+// d and m of a sub-block for kLanes rows. `header`: of the packed block; `lane`: the first row.
 template <DType kType>
-class Scales {
+class SubScales {
  public:
   static constexpr BlockShape kShape = ShapeOf(kType);
-  // A word is taken in two halves of this many fields: fewer copies of d in registers for one
-  // shift.
-  static constexpr std::size_t kFieldsPerHalf = (FieldsPerWord(kShape) + 1) / 2;
 
-  HWY_INLINE Scales() {}  // an implicit constructor would lack the target's attributes
+  HWY_INLINE SubScales() {}  // an implicit constructor would lack the target's attributes
 
-  // `header` and `sub`: this stream's lanes in the packed block's header / sub-block
-  // (packed_layout.h), as byte address of lane 0 of the panel.
-  HWY_INLINE void Load(const std::byte* header, const std::byte* sub, std::size_t lane) {
+  HWY_INLINE void Load(const std::byte* header, std::size_t sub, std::size_t lane) {
     const D d;
-    V scale = LoadF16(d, header + 2 * lane);
-    if constexpr (kShape.has_sub_scales) scale = hn::Mul(scale, LoadBytes<std::int8_t>(sub + lane));
+    const std::byte* const bytes =
+        header + PackedSubHeadersOffset(kShape) + sub * PackedSubHeaderBytes(kShape) + lane;
+    d_ = LoadF16(d, header + 2 * lane);
+    if constexpr (kShape.has_sub_scales) d_ = hn::Mul(d_, LoadBytes<std::int8_t>(bytes));
     if constexpr (!kShape.has_minimum) {
-      m_ = hn::Mul(scale, hn::Set(d, -static_cast<float>(kShape.offset)));
+      m_ = hn::Mul(d_, hn::Set(d, -static_cast<float>(kShape.offset)));
     } else {
       m_ = LoadF16(d, header + 2 * (kPanelRows + lane));
       if constexpr (kShape.has_sub_scales) {
-        m_ = hn::Neg(hn::Mul(m_, LoadBytes<std::uint8_t>(sub + kPanelRows + lane)));
+        m_ = hn::Neg(hn::Mul(m_, LoadBytes<std::uint8_t>(bytes + kPanelRows)));
       }
-    }
-    ASHLAR_UNROLL
-    for (std::size_t i = 0; i < kFieldsPerHalf; ++i) {
-      d_[i] = hn::Mul(scale, hn::Set(d, 1.0f / static_cast<float>(1u << (i * kShape.bits))));
     }
   }
 
-  // The weights of the field at bit `i * bits` of the words. q * 2^p has at most 8 significant
-  // bits, d / 2^p is exact, and so is their product: the one rounding is that of q * d + m.
-  HWY_INLINE V Weights(hn::Vec<DU32> words, std::size_t i) const {
-    const DU32 du;
-    const DI32 di;
-    constexpr std::uint32_t kMask = (1u << kShape.bits) - 1;
-    const auto field = hn::And(words, hn::Set(du, kMask << (i * kShape.bits)));
-    return hn::MulAdd(hn::ConvertTo(D(), hn::BitCast(di, field)), d_[i], m_);
-  }
+  HWY_INLINE V d() const { return d_; }
+  HWY_INLINE V m() const { return m_; }
 
  private:
   template <typename Byte>
@@ -84,7 +96,34 @@ class Scales {
     return hn::ConvertTo(D(), hn::PromoteTo(DI32(), bytes));
   }
 
-  V d_[kFieldsPerHalf];
+  V d_;
+  V m_;
+};
+
+// Weights in f32 of bytes in place: q * 2^8 is exact, d / 2^8 is, and so is their product. The one
+// rounding is that of q * d + m.
+template <DType kType>
+class Scales {
+ public:
+  HWY_INLINE Scales() {}
+
+  HWY_INLINE void Load(const std::byte* header, std::size_t sub, std::size_t lane) {
+    SubScales<kType> scales;
+    scales.Load(header, sub, lane);
+    d_[0] = scales.d();
+    d_[1] = hn::Mul(scales.d(), hn::Set(D(), 0x1p-8f));
+    m_ = scales.m();
+  }
+
+  // The weights of byte kByte (0 or 1) of the lanes.
+  template <std::size_t kByte>
+  HWY_INLINE V Weights(hn::Vec<DU32> q) const {
+    const auto field = hn::And(q, hn::Set(DU32(), 0xFFu << (8 * kByte)));
+    return hn::MulAdd(hn::ConvertTo(D(), hn::BitCast(DI32(), field)), d_[kByte], m_);
+  }
+
+ private:
+  V d_[2];
   V m_;
 };
 
@@ -99,48 +138,32 @@ struct Ahead {
   }
 };
 
-// Calls sink.Column(c, weights) for the columns of one sub-block, c counting from `column`.
-template <DType kType, std::size_t kStreams, std::size_t kPanels, class Sink>
-HWY_INLINE void WalkSubBlock(const std::byte* const (&sub)[kStreams],
-                             const Ahead<kPanels>& prefetch, std::size_t column,
-                             const Scales<kType> (&scales)[kStreams], Sink& sink) {
+// Calls sink.Column(c, weights) for the columns of vectors kVector on of a unit, c from `column`.
+template <DType kType, std::size_t kVector, std::size_t kStreams, std::size_t kPanels, class Sink>
+HWY_INLINE void WalkVectors(const std::byte* const (&words)[kStreams],
+                            const Scales<kType> (&scales)[kStreams][2],
+                            const Ahead<kPanels>& prefetch, std::size_t column, Sink& sink) {
   constexpr BlockShape kShape = ShapeOf(kType);
-  constexpr std::size_t kHalf = Scales<kType>::kFieldsPerHalf;
-  constexpr std::size_t kFields = FieldsPerWord(kShape);
-  constexpr std::size_t kWords = WordsPerSub(kShape);
-  constexpr std::size_t kSpareColumns = kShape.sub_columns - WholeColumns(kShape);
-  const DU32 du;
-  hn::Vec<DU32> spare[kStreams];
+  constexpr std::size_t kSub = kVector * kVectorColumns / kShape.sub_columns;
   V w[kStreams];
+  hn::Vec<DU32> q[kStreams];
+  if constexpr (kVector <= kShape.bits) prefetch.Line(kVector * kWordRowBytes);
   ASHLAR_UNROLL
-  for (std::size_t s = 0; s < kStreams; ++s) spare[s] = hn::Zero(du);
-  for (std::size_t word = 0; word < kWords; ++word) {
-    prefetch.Line(PackedSubHeaderBytes(kShape) + word * kWordRowBytes);
-    hn::Vec<DU32> bits[kStreams];
+  for (std::size_t s = 0; s < kStreams; ++s) q[s] = UnitVector<kType, kVector>(words[s]);
+  ASHLAR_UNROLL
+  for (std::size_t half = 0; half < 2; ++half) {
+    ASHLAR_UNROLL
+    for (std::size_t s = 0; s < kStreams; ++s) w[s] = scales[s][kSub].template Weights<0>(q[s]);
+    sink.Column(column++, w);
     ASHLAR_UNROLL
     for (std::size_t s = 0; s < kStreams; ++s) {
-      const std::byte* p = sub[s] + PackedSubHeaderBytes(kShape) + word * kWordRowBytes;
-      bits[s] = hn::LoadU(du, reinterpret_cast<const std::uint32_t*>(p) + LaneOfStream(s));
-      if constexpr (kSpareColumns > 0) {  // two bits from the top of each word
-        const auto top = hn::ShiftRight<30>(bits[s]);
-        spare[s] = hn::Or(spare[s], hn::ShiftLeftSame(top, static_cast<int>(2 * word)));
-      }
+      w[s] = scales[s][kSub].template Weights<1>(q[s]);
+      q[s] = hn::ShiftRight<16>(q[s]);
     }
-    ASHLAR_UNROLL
-    for (std::size_t i = 0; i < kFields; ++i) {
-      ASHLAR_UNROLL
-      for (std::size_t s = 0; s < kStreams; ++s) {
-        if (i == kHalf) bits[s] = hn::ShiftRight<kHalf * kShape.bits>(bits[s]);
-        w[s] = scales[s].Weights(bits[s], i % kHalf);
-      }
-      sink.Column(column++, w);
-    }
-  }
-  ASHLAR_UNROLL
-  for (std::size_t i = 0; i < kSpareColumns; ++i) {
-    ASHLAR_UNROLL
-    for (std::size_t s = 0; s < kStreams; ++s) w[s] = scales[s].Weights(spare[s], i);
     sink.Column(column++, w);
+  }
+  if constexpr (kVector + 1 < kUnitVectors) {
+    WalkVectors<kType, kVector + 1>(words, scales, prefetch, column, sink);
   }
 }
 
@@ -148,29 +171,27 @@ template <DType kType, std::size_t kStreams, class Sink>
 HWY_INLINE void WalkQuantised(const PanelWalk& walk, Sink& sink) {
   constexpr BlockShape kShape = ShapeOf(kType);
   constexpr std::size_t kPanels = (kStreams + kVectorsPer16 - 1) / kVectorsPer16;
-  std::size_t offset = walk.first / kShape.columns * PackedBlockBytes(kShape);
-  for (std::size_t c = walk.first; c < walk.last; c += kShape.columns) {
-    const std::size_t header = offset;
-    offset += PackedHeaderBytes(kShape);
-    for (std::size_t n = 0; n < kShape.subs(); ++n, offset += PackedSubBytes(kShape)) {
-      Scales<kType> scales[kStreams];
-      const std::byte* sub[kStreams];
-      ASHLAR_UNROLL
-      for (std::size_t s = 0; s < kStreams; ++s) {
-        const std::byte* panel = walk.panel + s / kVectorsPer16 * walk.panel_bytes;
-        sub[s] = panel + offset;
-        scales[s].Load(panel + header, sub[s], LaneOfStream(s));
+  const std::size_t headers = PackedHeadersOffset(kShape, walk.k);
+  for (std::size_t c = walk.first; c < walk.last; c += kUnitColumns) {
+    const std::size_t header = headers + c / kShape.columns * PackedBlockHeaderBytes(kShape);
+    const std::size_t sub = c % kShape.columns / kShape.sub_columns;
+    const std::size_t offset = c / kUnitColumns * PackedUnitBytes(kShape);
+    Scales<kType> scales[kStreams][2];
+    const std::byte* words[kStreams];
+    ASHLAR_UNROLL
+    for (std::size_t s = 0; s < kStreams; ++s) {
+      const std::byte* panel = walk.panel + s / kVectorsPer16 * walk.panel_bytes;
+      words[s] = panel + offset + LaneOfStream(s) * sizeof(std::uint32_t);
+      scales[s][0].Load(panel + header, sub, LaneOfStream(s));
+      if constexpr (SubsPerUnit(kShape) == 2) {
+        scales[s][1].Load(panel + header, sub + 1, LaneOfStream(s));
       }
-      // Beyond a panel's end lies the next one: the panel after the last stream's is the one to
-      // come.
-      const std::size_t ahead = offset + kPrefetchBytes;
-      const std::byte* next =
-          walk.panel +
-          (ahead < walk.panel_bytes ? ahead : ahead + (kPanels - 1) * walk.panel_bytes);
-      const Ahead<kPanels> prefetch{next, walk.panel_bytes};
-      prefetch.Line(0);
-      WalkSubBlock<kType, kStreams>(sub, prefetch, c + n * kShape.sub_columns, scales, sink);
     }
+    // Beyond a panel's end lies the next one: the panel after the last stream's is the one to come.
+    const std::size_t ahead = offset + kPrefetchBytes;
+    const std::byte* next =
+        walk.panel + (ahead < walk.panel_bytes ? ahead : ahead + (kPanels - 1) * walk.panel_bytes);
+    WalkVectors<kType, 0>(words, scales, Ahead<kPanels>{next, walk.panel_bytes}, c, sink);
   }
 }
 

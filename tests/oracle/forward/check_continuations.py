@@ -94,7 +94,8 @@ def main():
 
     golden = json.loads(GOLDENS.read_text())
     require_model(args.model, golden["model_sha256"])
-    checker = Checker(ashlar_cli.Ashlar(args.binary, ["--kv-codec", args.kv_codec]), args, golden)
+    flags = ["--kv-codec", args.kv_codec, "--activations", "f32"]
+    checker = Checker(ashlar_cli.Ashlar(args.binary, flags), args, golden)
     for case in golden["cases"]:
         checker.check(case)
     for line in sorted(set(checker.ties)):

@@ -76,7 +76,7 @@ def main():
     parser.add_argument("--options", help="comma-separated; all by default")
     args = parser.parse_args()
 
-    ashlar = ashlar_cli.Ashlar(args.binary, ["--kv-codec", "f32"])
+    ashlar = ashlar_cli.Ashlar(args.binary, ["--kv-codec", "f32", "--activations", "f32"])
     options = args.options.split(",") if args.options else models_of(args.maker)
     failed = []
     with tempfile.TemporaryDirectory(prefix="ashlar-tiny-") as folder:

@@ -27,6 +27,8 @@ SAMPLES = 8
 PROJECTIONS = 8
 LSE_SPAN = 16.0  # logsumexp - max is at most ln(vocab): 12.5 for 262,144
 TOLERANCE = 2e-3  # of the row's range
+# With activations rounded to 8 bits. llama.cpp, which rounds them too, is up to 6e-2 away on the same file.
+INT8_TOLERANCE = 6e-2
 
 
 def signs(vocab_size):

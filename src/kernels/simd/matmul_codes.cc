@@ -1,0 +1,331 @@
+// Products of quantised weights with activations as codes (kernels/activations.h).
+//
+// A unit of 32 columns and one vector of rows of W is eight registers of bytes, taken apart once
+// and multiplied with a group of up to 16 rows of x; the sums of those stand in level 1. A product
+// is one instruction with the codes as a broadcast from memory. The same loop serves one row (whose
+// sum stays in a register) and many.
+//
+// Many rows are cut so that their codes stay in level 2 while panels pass by.
+#include "kernels/simd/targets.h"  // first: says which targets exist
+
+#include <bit>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/simd/matmul_codes.cc"
+#include "hwy/foreach_target.h"
+#include "kernels/simd/digits-inl.h"
+#include "kernels/simd/dot-inl.h"
+#include "kernels/simd/kernels-inl.h"
+#include "kernels/simd/weights-inl.h"
+
+#if ASHLAR_SIMD_TARGET
+HWY_BEFORE_NAMESPACE();
+namespace ashlar::kernels::HWY_NAMESPACE {
+namespace {
+
+// Codes of the rows that all panels of a call pass by before the next rows come.
+constexpr std::size_t kRowsBytes = std::size_t{512} << 10;
+
+// Whether weights are multiplied as q - 128: where bytes beyond 127 have no fast product.
+template <DType kType>
+constexpr bool IsCentred() {
+  return ShapeOf(kType).max_q() > 127 && HWY_TARGET != HWY_AVX3;
+}
+
+HWY_INLINE std::int32_t FourCodes(const std::int8_t* codes) {
+  std::int32_t four;
+  std::memcpy(&four, codes, sizeof four);
+  return four;
+}
+
+// --- sum + the products of vectors kFrom to kTo of a unit with their codes ---
+
+#if HWY_TARGET == HWY_AVX3
+
+template <DType kType, std::size_t kFrom, std::size_t kTo>
+HWY_INLINE VI32 AddProducts(VI32 sum, const VU8 (&w)[kUnitVectors], const std::int8_t* codes) {
+  using Four = std::int32_t __attribute__((may_alias));
+  ASHLAR_UNROLL
+  for (std::size_t v = kFrom; v < kTo; ++v) {
+    const auto* const four = reinterpret_cast<const Four*>(codes + v * kVectorColumns);
+    asm("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(sum.raw) : "v"(w[v].raw), "m"(*four));
+  }
+  return sum;
+}
+
+#elif HWY_TARGET == HWY_AVX2
+
+template <DType kType, std::size_t kFrom, std::size_t kTo>
+HWY_INLINE VI32 AddProducts(VI32 sum, const VU8 (&w)[kUnitVectors], const std::int8_t* codes) {
+  if constexpr (IsCentred<kType>()) {
+    ASHLAR_UNROLL
+    for (std::size_t v = kFrom; v < kTo; ++v) {
+      const auto x = hn::BitCast(DI8(), hn::Set(DI32(), FourCodes(codes + v * kVectorColumns)));
+      sum = DotS8S8(sum, hn::BitCast(DI8(), w[v]), x);
+    }
+    return sum;
+  }
+  // As many pairs of products as 16 bits are sure to hold.
+  constexpr std::size_t kFit = 32767 / (2 * ShapeOf(kType).max_q() * kActivationLevels);
+  constexpr std::size_t kTogether = kFit >= kTo - kFrom ? kTo - kFrom
+                                    : kFit >= 4         ? 4
+                                    : kFit >= 2         ? 2
+                                                        : 1;
+  const __m256i ones = _mm256_set1_epi16(1);
+  ASHLAR_UNROLL
+  for (std::size_t v = kFrom; v < kTo; v += kTogether) {
+    __m256i pairs = _mm256_setzero_si256();
+    ASHLAR_UNROLL
+    for (std::size_t i = v; i < v + kTogether; ++i) {
+      const __m256i x = _mm256_set1_epi32(FourCodes(codes + i * kVectorColumns));
+      pairs = _mm256_add_epi16(pairs, _mm256_maddubs_epi16(w[i].raw, x));
+    }
+    sum = hn::Add(sum, VI32{_mm256_madd_epi16(pairs, ones)});
+  }
+  return sum;
+}
+
+#else
+
+template <DType kType, std::size_t kFrom, std::size_t kTo>
+HWY_INLINE VI32 AddProducts(VI32 sum, const VU8 (&w)[kUnitVectors], const std::int8_t* codes) {
+  ASHLAR_UNROLL
+  for (std::size_t v = kFrom; v < kTo; ++v) {
+    const auto x = hn::BitCast(DI8(), hn::Set(DI32(), FourCodes(codes + v * kVectorColumns)));
+    sum = IsCentred<kType>() ? DotS8S8(sum, hn::BitCast(DI8(), w[v]), x) : DotU7S8(sum, w[v], x);
+  }
+  return sum;
+}
+
+#endif
+
+// --- A unit of weights ---
+
+template <DType kType>
+class Unit {
+ public:
+  static constexpr BlockShape kShape = ShapeOf(kType);
+  static constexpr std::size_t kSubs = SubsPerUnit(kShape);
+
+  HWY_INLINE Unit() {}
+
+  HWY_INLINE void Load(const std::byte* words, const std::byte* header, std::size_t sub,
+                       std::size_t lane) {
+    LoadVectors<0>(words + lane * sizeof(std::uint32_t));
+    ASHLAR_UNROLL
+    for (std::size_t s = 0; s < kSubs; ++s) scales_[s].Load(header, sub + s, lane);
+  }
+
+  // Continues the chain of one row of x.
+  HWY_INLINE V Continue(const ActivationBlock& x, V acc) const {
+    const V step = hn::Set(D(), x.step);
+    if constexpr (kSubs == 1) {
+      const VI32 sum = AddProducts<kType, 0, 8>(Start(x.minus_sum), w_, x.code);
+      return AddSub(scales_[0], sum, step, x.step_sum, acc);
+    } else {
+      const VI32 first = AddProducts<kType, 0, 4>(Start(x.minus_half_sum[0]), w_, x.code);
+      const VI32 second = AddProducts<kType, 4, 8>(Start(x.minus_half_sum[1]), w_, x.code);
+      acc = AddSub(scales_[0], first, step, x.half_step_sum[0], acc);
+      return AddSub(scales_[1], second, step, x.half_step_sum[1], acc);
+    }
+  }
+
+ private:
+  static_assert(kShape.has_minimum || (kShape.offset & (kShape.offset - 1)) == 0);
+
+  template <std::size_t kVector>
+  HWY_INLINE void LoadVectors(const std::byte* words) {
+    auto q = UnitVector<kType, kVector>(words);
+    if constexpr (IsCentred<kType>()) q = hn::Xor(q, hn::Set(DU32(), 0x80808080u));
+    w_[kVector] = hn::BitCast(DU8(), q);
+    if constexpr (kVector + 1 < kUnitVectors) LoadVectors<kVector + 1>(words);
+  }
+
+  // The share of the offset: what sums of products begin with.
+  static HWY_INLINE VI32 Start(std::int32_t minus_sum) {
+    constexpr std::uint32_t kOffset = IsCentred<kType>() ? kShape.offset - 128 : kShape.offset;
+    if constexpr (kShape.has_minimum || kOffset == 0) {
+      return hn::Zero(DI32());
+    } else {
+      return hn::ShiftLeft<std::bit_width(kOffset) - 1>(hn::Set(DI32(), minus_sum));
+    }
+  }
+
+  static HWY_INLINE V AddSub(const SubScales<kType>& scales, VI32 sum, V step, float step_sum,
+                             V acc) {
+    acc = hn::MulAdd(hn::ConvertTo(D(), sum), hn::Mul(scales.d(), step), acc);
+    if constexpr (kShape.has_minimum) acc = hn::MulAdd(scales.m(), hn::Set(D(), step_sum), acc);
+    return acc;
+  }
+
+  VU8 w_[kUnitVectors];
+  SubScales<kType> scales_[kSubs];
+};
+
+// --- Panels ---
+
+// One vector of rows of W, and a group of rows of x.
+struct Piece {
+  const std::byte* panel;
+  std::size_t lane;   // the first row of W, in its panel
+  std::size_t first;  // the same, in W
+  std::size_t count;  // rows of W that exist
+  const ActivationBlock* x;
+  std::size_t row;  // of x: the first
+  std::size_t rows;
+  bool is_read_first;  // nobody of this call has read the panel
+};
+
+template <DType kType>
+class UnitWalk {
+ public:
+  UnitWalk(const PackedMatrix& w, const Piece& piece)
+      : panel_(piece.panel),
+        headers_(piece.panel + PackedHeadersOffset(kShape, w.k)),
+        lane_(piece.lane) {}
+
+  HWY_INLINE void Load(std::size_t unit, Unit<kType>& weights) const {
+    constexpr std::size_t kUnits = kShape.columns / kUnitColumns;
+    weights.Load(panel_ + unit * PackedUnitBytes(kShape),
+                 headers_ + unit / kUnits * PackedBlockHeaderBytes(kShape),
+                 unit % kUnits * SubsPerUnit(kShape), lane_);
+  }
+  // Asks for what comes a while later: behind a panel lies the next one.
+  HWY_INLINE void Prefetch(std::size_t unit) const {
+    const std::byte* const ahead = panel_ + unit * PackedUnitBytes(kShape) + kPrefetchBytes;
+    ASHLAR_UNROLL
+    for (std::size_t i = 0; i < kShape.bits; ++i) hwy::Prefetch(ahead + i * kWordRowBytes);
+  }
+
+ private:
+  static constexpr BlockShape kShape = ShapeOf(kType);
+
+  const std::byte* panel_;
+  const std::byte* headers_;
+  std::size_t lane_;
+};
+
+HWY_INLINE V LoadBias(const MatmulCodesArgs& args, const Piece& piece) {
+  if (args.bias == nullptr) return hn::Zero(D());
+  return LoadFirst(D(), args.bias + piece.first, piece.count);
+}
+
+template <DType kType>
+void MultiplyRow(const MatmulCodesArgs& args, const Piece& piece) {
+  const UnitWalk<kType> walk(*args.w, piece);
+  V sum = LoadBias(args, piece);
+  for (std::size_t unit = 0; unit < args.w->k / kUnitColumns; ++unit) {
+    Unit<kType> weights;
+    if (piece.is_read_first) walk.Prefetch(unit);
+    walk.Load(unit, weights);
+    sum = weights.Continue(piece.x[unit], sum);
+  }
+  StoreFirst(sum, D(), args.y + piece.row * args.y_stride + piece.first, piece.count);
+}
+
+template <DType kType>
+void MultiplyRows(const MatmulCodesArgs& args, const Piece& piece) {
+  const UnitWalk<kType> walk(*args.w, piece);
+  V sums[kActivationRows];
+  for (std::size_t r = 0; r < piece.rows; ++r) sums[r] = LoadBias(args, piece);
+  const ActivationBlock* x = piece.x;
+  for (std::size_t unit = 0; unit < args.w->k / kUnitColumns; ++unit) {
+    Unit<kType> weights;
+    if (piece.is_read_first) walk.Prefetch(unit);
+    walk.Load(unit, weights);
+    for (std::size_t r = 0; r < piece.rows; ++r) sums[r] = weights.Continue(*x++, sums[r]);
+  }
+  for (std::size_t r = 0; r < piece.rows; ++r) {
+    StoreFirst(sums[r], D(), args.y + (piece.row + r) * args.y_stride + piece.first, piece.count);
+  }
+}
+
+// Rows [begin, end) of x, whole groups, times a panel.
+template <DType kType>
+void MultiplyPanel(const MatmulCodesArgs& args, std::size_t panel, std::size_t begin,
+                   std::size_t end) {
+  Piece piece = {.panel = args.w->data + panel * PackedPanelBytes(kType, args.w->k)};
+  for (std::size_t s = 0; s < kVectorsPer16; ++s) {
+    piece.lane = LaneOfStream(s);
+    piece.first = panel * kPanelRows + piece.lane;
+    if (piece.first >= args.w->n) return;
+    piece.count = std::min(kLanes, args.w->n - piece.first);
+    for (std::size_t row = begin; row < end; row += kActivationRows) {
+      piece.is_read_first = s == 0 && row == begin;
+      piece.x = args.x + row * (args.w->k / kActivationColumns);
+      piece.row = row;
+      piece.rows = std::min(kActivationRows, end - row);
+      piece.rows == 1 ? MultiplyRow<kType>(args, piece) : MultiplyRows<kType>(args, piece);
+    }
+  }
+}
+
+template <DType kType>
+void MatmulCodesOf(const MatmulCodesArgs& args) {
+  const std::size_t group_bytes =
+      ActivationBlocks(kActivationRows, args.w->k) * sizeof(ActivationBlock);
+  const std::size_t groups =
+      std::max<std::size_t>(1, kRowsBytes / std::max<std::size_t>(1, group_bytes));
+  for (std::size_t begin = 0; begin < args.rows; begin += groups * kActivationRows) {
+    const std::size_t end = std::min(args.rows, begin + groups * kActivationRows);
+    for (std::size_t panel = args.panel_begin; panel < args.panel_end; ++panel) {
+      MultiplyPanel<kType>(args, panel, begin, end);
+    }
+  }
+}
+
+}  // namespace
+
+void EncodeActivations(const EncodeActivationsArgs& args) {
+  const VU8 ones = hn::Set(DU8(), std::uint8_t{1});
+  alignas(64) std::int32_t sums[2 * kActivationColumns / 4];
+  for (std::size_t c = 0; c < args.k; c += kActivationColumns) {
+    ActivationBlock& out = args.out[c / kActivationColumns * args.stride];
+    out.step = MakeDigits<kActivationLevels>(args.x + c, kActivationColumns, out.code, nullptr);
+    // Sums of four codes each.
+    for (std::size_t i = 0; i < kActivationColumns; i += 4 * kLanes) {
+      const VI32 four = DotU7S8(hn::Zero(DI32()), ones, hn::LoadU(DI8(), out.code + i));
+      hn::StoreU(four, DI32(), sums + i / 4);
+    }
+    std::int32_t halves[2];
+    for (std::size_t half = 0; half < 2; ++half) {
+      const std::int32_t* const s = sums + 4 * half;
+      halves[half] = s[0] + s[1] + s[2] + s[3];
+      out.half_step_sum[half] = out.step * static_cast<float>(halves[half]);
+      out.minus_half_sum[half] = -halves[half];
+    }
+    out.step_sum = out.step * static_cast<float>(halves[0] + halves[1]);
+    out.minus_sum = -(halves[0] + halves[1]);
+    out.unused = 0;
+  }
+}
+
+void MatmulCodes(const MatmulCodesArgs& args) {
+  switch (args.w->dtype) {
+    case DType::kQ4_0:
+      return MatmulCodesOf<DType::kQ4_0>(args);
+    case DType::kQ4_1:
+      return MatmulCodesOf<DType::kQ4_1>(args);
+    case DType::kQ5_0:
+      return MatmulCodesOf<DType::kQ5_0>(args);
+    case DType::kQ5_1:
+      return MatmulCodesOf<DType::kQ5_1>(args);
+    case DType::kQ8_0:
+      return MatmulCodesOf<DType::kQ8_0>(args);
+    case DType::kQ4_K:
+      return MatmulCodesOf<DType::kQ4_K>(args);
+    case DType::kQ5_K:
+      return MatmulCodesOf<DType::kQ5_K>(args);
+    case DType::kQ6_K:
+      return MatmulCodesOf<DType::kQ6_K>(args);
+    case DType::kF32:
+    case DType::kF16:
+    case DType::kBF16:
+      break;
+  }
+  ASHLAR_CHECK(false, "{} has no codes", NameOf(args.w->dtype));
+}
+
+}  // namespace ashlar::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif  // ASHLAR_SIMD_TARGET
