@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/byte_size.h"
+#include "trace/reader.h"
 
 namespace ashlar::apps {
 namespace {
@@ -121,9 +122,11 @@ Status ResolveTrace(const ServeBenchFlags& flags, ServeBenchSetup& setup) {
                      flags.rate > 0 ? "--rate" : "--turns");
   }
   const std::uint64_t read = flags.requests == 0 ? 0 : flags.requests + flags.skip;
-  ASHLAR_ASSIGN(setup.trace,
-                load::ReadTraceFile(
-                    flags.trace, {.block_tokens = flags.trace_block_tokens, .max_requests = read}));
+  ASHLAR_ASSIGN(const auto reader,
+                trace::Reader::Open(flags.trace, {.block_tokens = flags.trace_block_tokens,
+                                                  .max_requests = read,
+                                                  .order = trace::LineOrder::kAny}));
+  ASHLAR_ASSIGN(setup.trace, trace::ReadAll(*reader));
   if (flags.skip >= setup.trace.size()) {
     return MakeError(ErrorCode::kInvalidArgument, "--skip is {}; the trace has {} requests",
                      flags.skip, setup.trace.size());

@@ -14,8 +14,8 @@
 #include "load/report.h"
 #include "load/request_body.h"
 #include "load/results.h"
-#include "load/trace.h"
 #include "load/workload.h"
+#include "trace/request.h"
 
 namespace ashlar::apps {
 
@@ -65,7 +65,7 @@ struct ServeBenchSetup {
   load::HttpClientOptions client;
   load::DriverOptions driver;
   load::SyntheticOptions synthetic;
-  std::vector<load::TraceRequest> trace;  // empty: synthetic
+  std::vector<trace::Request> trace;  // empty: synthetic
   load::TraceWorkloadOptions trace_options;
   load::LatencyTargets targets;
   load::ReportJson params;
@@ -74,7 +74,7 @@ struct ServeBenchSetup {
 };
 
 // Reads the trace. Errors: kInvalidArgument naming the flag's value and what is right; those of
-// ReadTraceFile.
+// trace::Reader.
 Result<ServeBenchSetup> ResolveServeBench(const ServeBenchFlags& flags);
 
 }  // namespace ashlar::apps

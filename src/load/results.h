@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "base/latency_histogram.h"
 #include "load/answer_meter.h"
-#include "load/latency_histogram.h"
 
 namespace ashlar::load {
 

@@ -11,7 +11,14 @@ namespace ashlar::load {
 namespace {
 
 // Which draw it is: streams of RandomBits under one seed.
-enum Stream : std::uint64_t { kPrefixText, kTurnText, kBlockText, kPromptLength, kOutputLength };
+enum Stream : std::uint64_t {
+  kPrefixText,
+  kTurnText,
+  kBlockText,
+  kPromptLength,
+  kOutputLength,
+  kNameText
+};
 
 std::uint64_t Draw(const LengthRange& range, std::uint64_t seed, Stream stream,
                    std::uint64_t index) {
@@ -56,7 +63,7 @@ class SyntheticWorkload final : public Workload {
 
 class TraceWorkload final : public Workload {
  public:
-  TraceWorkload(std::vector<TraceRequest> trace, const TraceWorkloadOptions& options,
+  TraceWorkload(std::vector<trace::Request> trace, const TraceWorkloadOptions& options,
                 TextMaker text)
       : trace_(std::move(trace)), options_(options), text_(std::move(text)) {}
 
@@ -64,17 +71,25 @@ class TraceWorkload final : public Workload {
   std::size_t requests() const override { return trace_.size(); }
 
   std::vector<Turn> Turns(std::size_t index) const override {
-    const TraceRequest& request = trace_[index];
+    const trace::Request& request = trace_[index];
     const std::uint64_t block = Scaled(options_.block_tokens);
     std::uint64_t left = Scaled(request.input_tokens);
     std::string text;
+    if (!request.prefixes.empty()) {
+      for (std::size_t i = 0; i < std::min<std::uint64_t>(left, request.input_tokens); ++i) {
+        text += text_.Text(RandomBits(options_.seed, kNameText, request.prefixes[i]), 1);
+      }
+    } else if (request.hash_ids.empty()) {
+      text = text_.Text(RandomBits(options_.seed, kTurnText, index), left);
+    }
     for (const std::uint64_t id : request.hash_ids) {
       const std::uint64_t tokens = std::min(block, left);
       text += text_.Text(RandomBits(options_.seed, kBlockText, id), tokens);
       left -= tokens;
       if (left == 0) break;
     }
-    return {{.text = std::move(text), .max_tokens = Scaled(request.output_tokens)}};
+    return {{.text = std::move(text),
+             .max_tokens = Scaled(std::max<std::uint64_t>(request.output_tokens, 1))}};
   }
 
  private:
@@ -83,7 +98,7 @@ class TraceWorkload final : public Workload {
         std::max(1.0, std::round(static_cast<double>(tokens) * options_.length_scale)));
   }
 
-  const std::vector<TraceRequest> trace_;
+  const std::vector<trace::Request> trace_;
   const TraceWorkloadOptions options_;
   const TextMaker text_;
 };
@@ -95,17 +110,18 @@ std::unique_ptr<Workload> MakeSyntheticWorkload(const SyntheticOptions& options,
   return std::make_unique<SyntheticWorkload>(options, std::move(text));
 }
 
-std::unique_ptr<Workload> MakeTraceWorkload(std::vector<TraceRequest> trace,
+std::unique_ptr<Workload> MakeTraceWorkload(std::vector<trace::Request> trace,
                                             const TraceWorkloadOptions& options, TextMaker text) {
   return std::make_unique<TraceWorkload>(std::move(trace), options, std::move(text));
 }
 
-std::vector<std::int64_t> TraceArrivals(const std::vector<TraceRequest>& trace, double time_scale) {
+std::vector<std::int64_t> TraceArrivals(const std::vector<trace::Request>& trace,
+                                        double time_scale) {
   ASHLAR_CHECK(time_scale > 0, "{}", time_scale);
   constexpr double kNsPerMs = 1e6;
   std::vector<std::int64_t> arrivals;
   arrivals.reserve(trace.size());
-  for (const TraceRequest& request : trace) {
+  for (const trace::Request& request : trace) {
     const double ms = (request.timestamp_ms - trace.front().timestamp_ms) * time_scale;
     arrivals.push_back(static_cast<std::int64_t>(std::min(ms * kNsPerMs, 9e18)));
   }

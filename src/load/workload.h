@@ -10,7 +10,7 @@
 
 #include "base/result.h"
 #include "load/text_maker.h"
-#include "load/trace.h"
+#include "trace/request.h"
 
 namespace ashlar::load {
 
@@ -53,10 +53,12 @@ struct TraceWorkloadOptions {
   double length_scale = 1;           // of prompts, answers and blocks alike
   std::uint64_t seed = 0;
 };
-// The text of a block depends on its id alone.
-std::unique_ptr<Workload> MakeTraceWorkload(std::vector<TraceRequest> trace,
+// The text of a block depends on its id alone; where tokens have names (trace::Request::prefixes),
+// the text of a token on its own. Otherwise no two requests begin alike.
+std::unique_ptr<Workload> MakeTraceWorkload(std::vector<trace::Request> trace,
                                             const TraceWorkloadOptions& options, TextMaker text);
 // When each request arrives: from 0 at the first one. Precondition: time_scale > 0.
-std::vector<std::int64_t> TraceArrivals(const std::vector<TraceRequest>& trace, double time_scale);
+std::vector<std::int64_t> TraceArrivals(const std::vector<trace::Request>& trace,
+                                        double time_scale);
 
 }  // namespace ashlar::load

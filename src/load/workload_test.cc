@@ -97,7 +97,7 @@ TEST(Workload, AnotherSeedIsAnotherText) {
   EXPECT_NE(MakeSyntheticWorkload(options, Words())->Turns(0)[0].text, text);
 }
 
-std::vector<TraceRequest> SmallTrace() {
+std::vector<trace::Request> SmallTrace() {
   return {{.timestamp_ms = 100, .input_tokens = 1000, .output_tokens = 8, .hash_ids = {4, 9}},
           {.timestamp_ms = 150, .input_tokens = 1024, .output_tokens = 1, .hash_ids = {4, 9}},
           {.timestamp_ms = 1100, .input_tokens = 600, .output_tokens = 1, .hash_ids = {4, 5}}};

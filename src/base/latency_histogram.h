@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace ashlar::load {
+namespace ashlar {
 
 class LatencyHistogram {
  public:
@@ -46,4 +46,4 @@ class LatencyHistogram {
   std::int64_t max_ns_ = 0;
 };
 
-}  // namespace ashlar::load
+}  // namespace ashlar

@@ -1,10 +1,10 @@
-#include "load/latency_histogram.h"
+#include "base/latency_histogram.h"
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
 
-namespace ashlar::load {
+namespace ashlar {
 
 std::size_t LatencyHistogram::BucketOf(std::uint64_t ns) {
   const auto bits = static_cast<unsigned>(std::bit_width(ns));
@@ -51,4 +51,4 @@ std::vector<LatencyHistogram::Step> LatencyHistogram::Distribution() const {
   return steps;
 }
 
-}  // namespace ashlar::load
+}  // namespace ashlar

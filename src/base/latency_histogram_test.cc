@@ -1,4 +1,4 @@
-#include "load/latency_histogram.h"
+#include "base/latency_histogram.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 
 #include "base/rng.h"
 
-namespace ashlar::load {
+namespace ashlar {
 namespace {
 
 // The nearest rank of a sorted list.
@@ -83,4 +83,4 @@ TEST(LatencyHistogram, TheDistributionRisesToOne) {
 }
 
 }  // namespace
-}  // namespace ashlar::load
+}  // namespace ashlar
