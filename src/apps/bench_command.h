@@ -15,5 +15,6 @@ struct BenchPart {
 BenchPart AddLimitsBench(CLI::App& bench);
 BenchPart AddAttentionBench(CLI::App& bench);
 BenchPart AddServeBench(CLI::App& bench);
+BenchPart AddCostBench(CLI::App& bench);
 
 }  // namespace ashlar::apps

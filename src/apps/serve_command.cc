@@ -8,6 +8,8 @@
 #include <ctime>
 #include <filesystem>
 #include <memory>
+#include <optional>
+#include <random>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -27,6 +29,7 @@
 #include "server/request_log.h"
 #include "server/request_metrics.h"
 #include "server/router.h"
+#include "simulate/trace_recorder.h"
 
 namespace ashlar::apps {
 namespace {
@@ -83,6 +86,13 @@ void AnswerUnrouted(net::HttpServerOptions& http, const server::Router& router,
   };
 }
 
+// Of a recorded trace: known to nobody.
+trace::NamingKey RandomKey() {
+  std::random_device random;
+  const auto word = [&] { return (std::uint64_t{random()} << 32) | random(); };
+  return {word(), word()};
+}
+
 Status Serve(const ServeFlags& flags) {
   const sigset_t end_signals = BlockEndSignals();
   ASHLAR_ASSIGN(ServeSetup setup, ResolveServeFlags(flags));
@@ -98,10 +108,17 @@ Status Serve(const ServeFlags& flags) {
       return chat_template->Render(context);
     };
   }
+  // Stopping the runner ends the recorder's last sink.
+  std::optional<simulate::TraceRecorder> recorder;
+  if (!flags.record_trace.empty()) {
+    ASHLAR_ASSIGN(auto file, simulate::TraceRecorder::CreateFile(flags.record_trace));
+    recorder.emplace(runner, std::move(file), RandomKey(), session->clock());
+  }
+  engine::Service& service = recorder ? static_cast<engine::Service&>(*recorder) : runner;
   setup.api.model_names = {name};
   setup.api.version = kVersion;
   setup.api.clock = &session->clock();
-  server::OpenAiServer api(runner, session->tokenizer(), std::move(renderer), setup.api);
+  server::OpenAiServer api(service, session->tokenizer(), std::move(renderer), setup.api);
   const auto metrics = std::make_shared<server::RequestMetrics>(runner.info().max_context);
   const auto recent = std::make_shared<server::RecentRequests>();
   server::ControlRoutes control(runner, runner.info(), metrics, recent,

@@ -194,6 +194,9 @@ void AddServeFlags(CLI::App& command, ServeFlags& flags) {
                   "events kept for readers of /kv/events; 0: none")
       ->check(CLI::Range(std::uint64_t{0}, kv::kMaxEventLogCapacity))
       ->capture_default_str();
+  command.add_option("--record-trace", flags.record_trace,
+                     "write what is asked to this new file, for `ashlar simulate`: times, lengths "
+                     "and keyed hashes of prefixes, no text and no token ids");
   AddAccessFlags(command, flags);
   AddLimitFlags(command, flags);
   AddContextFlags(command, flags);

@@ -37,6 +37,7 @@ struct ServeFlags {
   std::string max_header = "16KiB";
   std::string max_answer = "64MiB";
   std::string max_prompt_tokens;  // empty: what the context holds
+  std::string record_trace;       // a file; empty: none
   // What becomes of texts that outgrow the context.
   std::string context_overflow = "refuse";
   std::uint64_t context_sinks = 4;

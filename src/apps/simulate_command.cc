@@ -11,6 +11,7 @@
 
 #include "apps/commands.h"
 #include "apps/output_file.h"
+#include "apps/simulate_compare.h"
 #include "apps/simulate_flags.h"
 #include "base/clock.h"
 
@@ -103,8 +104,34 @@ Status RunSetting(const SimulateSetup& setup, SimulateSetting& setting, Requests
   return {};
 }
 
+void PrintJson(const simulate::ReportJson& json) {
+  fmt::print("{}\n", json.dump(-1, ' ', false, simulate::ReportJson::error_handler_t::replace));
+}
+
+Status Compare(const SimulateFlags& flags, SimulateSetup& setup) {
+  if (setup.settings.size() != 1 || flags.mode != "serve") {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "--compare needs one run in serve mode, with the server's own settings");
+  }
+  CompareOptions options = {.seed = flags.seed};
+  ASHLAR_ASSIGN(options.client.target, load::ParseTarget(flags.compare));
+  options.client.api_key = flags.api_key;
+  options.client.ca_file = flags.ca_file;
+  options.client.verifies = !flags.is_insecure;
+  Requests requests(setup);
+  ASHLAR_ASSIGN(const Comparison comparison,
+                CompareWithServer(options, setup, setup.settings[0], requests.Opener()));
+  if (flags.as_json) {
+    PrintJson(JsonOf(comparison));
+  } else {
+    fmt::print("{}", TextOf(comparison));
+  }
+  return {};
+}
+
 Status Simulate(const SimulateFlags& flags) {
   ASHLAR_ASSIGN(SimulateSetup setup, ResolveSimulate(flags));
+  if (!flags.compare.empty()) return Compare(flags, setup);
   // Now rather than at the end, when the figures would be lost.
   for (const std::string& path : {flags.csv, flags.html, flags.svg}) {
     ASHLAR_TRY(CheckWritable(path));
@@ -126,8 +153,7 @@ Status Simulate(const SimulateFlags& flags) {
   }
   if (flags.as_json) {
     for (const simulate::Run& run : runs) {
-      fmt::print("{}\n", simulate::JsonOf(run).dump(
-                             -1, ' ', false, simulate::ReportJson::error_handler_t::replace));
+      PrintJson(simulate::JsonOf(run));
     }
   } else {
     fmt::print("{}", simulate::TextReport(runs));

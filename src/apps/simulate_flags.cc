@@ -131,7 +131,7 @@ simulate::ModelWork WorkOf(const plan::Plan& plan) {
 Result<simulate::CostModel> ResolveCost(const std::string& cost, const plan::Subject& subject) {
   if (cost.empty()) {
     return MakeError(ErrorCode::kInvalidArgument,
-                     "serve mode needs --cost: a file of `ashlar bench cost --json FILE`, one in "
+                     "serve mode needs --cost: a file of `ashlar bench cost --out FILE`, one in "
                      "its form, or a device by name: {}",
                      simulate::CostModel::DeviceNames());
   }
@@ -470,6 +470,13 @@ void AddSimulateFlags(CLI::App& command, SimulateFlags& flags) {
       .add_option("--target-itl-ms", flags.target_itl_ms,
                   "for goodput: of a request's mean time per token; 0: none")
       ->capture_default_str();
+  command.add_option("--compare", flags.compare,
+                     "send the same requests to this server, whose settings these flags are, and "
+                     "print predicted beside measured");
+  command.add_option("--api-key", flags.api_key, "for --compare: sent as a bearer token")
+      ->envname("OPENAI_API_KEY");
+  command.add_option("--ca-file", flags.ca_file, "for --compare: certificates to trust");
+  command.add_flag("--insecure", flags.is_insecure, "for --compare: take any certificate");
   command.add_flag("--json", flags.as_json, "print one JSON object for each run");
   command.add_option("--csv", flags.csv, "write a row for each run to this file");
   command.add_option("--html", flags.html, "write a page with tables and plots to this file");

@@ -55,6 +55,12 @@ struct SimulateFlags {
   double target_ttft_ms = 0;
   double target_itl_ms = 0;
 
+  // A live server to be compared with; empty: none.
+  std::string compare;
+  std::string api_key;
+  std::string ca_file;
+  bool is_insecure = false;
+
   bool as_json = false;
   std::string csv, html, svg;  // files
 };

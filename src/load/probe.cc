@@ -121,6 +121,24 @@ Result<std::string> DiscoverModel(HttpClient& client) {
   return NoAnswer("/v1/models lists no model; name one with --model", body);
 }
 
+Result<std::vector<std::uint32_t>> Tokenize(HttpClient& client, const std::string& model,
+                                            const std::string& text) {
+  const Json request = {
+      {"model", model}, {"prompt", text}, {"content", text}, {"add_special_tokens", true}};
+  ASHLAR_ASSIGN(const std::string body,
+                Fetch(client, {.path = "/tokenize", .body = request.dump()}));
+  const Json answer = Json::parse(body, nullptr, false);
+  const Json tokens = answer.is_object() ? answer.value("tokens", Json()) : Json();
+  std::vector<std::uint32_t> ids;
+  for (const Json& token : tokens) {
+    if (token.is_number_unsigned() && token.get<std::uint64_t>() < (std::uint64_t{1} << 31)) {
+      ids.push_back(token.get<std::uint32_t>());
+    }
+  }
+  if (tokens.is_array() && !ids.empty() && ids.size() == tokens.size()) return ids;
+  return NoAnswer("/tokenize answers without a list of token ids", body);
+}
+
 Result<Calibration> Calibrate(HttpClient& client, const BodyOptions& body) {
   const Counter by_tokenize = [&](const std::string& text) {
     return CountByTokenize(client, body.model, text);

@@ -2,7 +2,9 @@
 // its tokens.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "load/http_client.h"
@@ -13,6 +15,10 @@ namespace ashlar::load {
 
 // The first of /v1/models. Errors: of Fetch; kCorrupt for an answer that lists none.
 Result<std::string> DiscoverModel(HttpClient& client);
+
+// A text's tokens as a prompt, by /tokenize. Errors: of Fetch; kCorrupt for an answer without them.
+Result<std::vector<std::uint32_t>> Tokenize(HttpClient& client, const std::string& model,
+                                            const std::string& text);
 
 struct Calibration {
   TextMaker text;

@@ -1,6 +1,7 @@
 #include "simulate/serve_run.h"
 
 #include <algorithm>
+#include <deque>
 #include <utility>
 
 #include "base/check.h"
@@ -24,6 +25,7 @@ class ServeRun {
         results_(results) {}
 
   Status Run(const Progress& progress) {
+    for (std::uint64_t i = 0; i < options_.concurrency; ++i) GivePlace();
     ASHLAR_TRY(ReadNext());
     for (;;) {
       while (has_next_ && IsDue()) {
@@ -31,8 +33,10 @@ class ServeRun {
         ASHLAR_TRY(ReadNext());
       }
       if (engine_.has_work()) {
+        const std::size_t before = engine_.in_flight();
         const sched::StepPlan* const plan = engine_.Step();
         ASHLAR_CHECK(plan != nullptr, "{} sequences and nothing to do", engine_.in_flight());
+        for (std::size_t i = engine_.in_flight(); i < before; ++i) GivePlace();
       } else if (has_next_) {
         clock_.AdvanceNs(std::max<std::int64_t>(1, next_ns_ + request_ns_ - clock_.NowNs()));
       } else {
@@ -56,20 +60,29 @@ class ServeRun {
   }
 
   bool IsDue() {
-    if (!is_closed()) return next_ns_ + request_ns_ <= clock_.NowNs();
-    if (engine_.in_flight() >= options_.concurrency) return false;
-    next_ns_ = clock_.NowNs();
-    return true;
+    if (is_closed()) {
+      if (places_.empty()) return false;
+      next_ns_ = places_.front();
+    }
+    return next_ns_ + request_ns_ <= clock_.NowNs();
+  }
+
+  // Closed loop: the next request may come now.
+  void GivePlace() {
+    if (is_closed()) places_.push_back(clock_.NowNs());
   }
 
   void Arrive(const Progress& progress) {
     if (++number_ % kProgressEvery == 0) progress(number_);
+    if (is_closed()) places_.pop_front();
     if (!engine_.CouldEverRun(next_.input_tokens, next_.max_tokens)) {
       ++results_.too_long;
+      GivePlace();
       return;
     }
     if (engine_.waiting() >= options_.max_waiting) {
       ++results_.refused;
+      GivePlace();
       return;
     }
     VirtualRequest request = {.tokens = {},
@@ -92,7 +105,8 @@ class ServeRun {
   trace::Request next_;
   bool has_next_ = false;
   double first_ms_ = 0;
-  std::int64_t next_ns_ = 0;
+  std::int64_t next_ns_ = 0;         // when it arrives
+  std::deque<std::int64_t> places_;  // closed loop: since when they are free
   std::uint64_t number_ = 0;
 };
 
