@@ -12,7 +12,6 @@ stderr).
 import argparse
 import asyncio
 import contextlib
-import json
 import pathlib
 import queue
 import re
@@ -21,49 +20,12 @@ import sys
 import threading
 import time
 import urllib.error
-import urllib.request
 
 import openai
 
-PROMPT = "Once upon a time there was a small stone house"
-MESSAGES = [{"role": "user", "content": "Name three colours."}]
-
-
-def check(condition, what):
-    if not condition:
-        raise AssertionError(what)
-
-
-def model_of(client):
-    return client.models.list().data[0].id
-
-
-def chat(client, **arguments):
-    settings = {"model": model_of(client), "messages": MESSAGES, "temperature": 0, "max_tokens": 24}
-    return client.chat.completions.create(**{**settings, **arguments})
-
-
-def complete(client, **arguments):
-    settings = {"model": model_of(client), "prompt": PROMPT, "temperature": 0, "max_tokens": 24}
-    return client.completions.create(**{**settings, **arguments})
-
-
-def check_usage(usage):
-    check(usage.prompt_tokens > 0, "prompt tokens are counted")
-    check(usage.total_tokens == usage.prompt_tokens + usage.completion_tokens, "total is the sum")
-    cached = usage.prompt_tokens_details.cached_tokens
-    check(0 <= cached <= usage.prompt_tokens, "cached tokens are part of the prompt")
-
-
-def expect_error(kind, call, param=None, code=None):
-    try:
-        call()
-    except kind as error:
-        check(error.body["message"], "an error has a message")
-        check(param is None or error.body["param"] == param, f"param {error.body['param']} is {param}")
-        check(code is None or error.body["code"] == code, f"code {error.body['code']} is {code}")
-        return error
-    raise AssertionError(f"{kind.__name__} was expected")
+import extension_tests
+from asking import (MESSAGES, PROMPT, chat, check, check_usage, complete, expect_error, is_scripted,
+                    metric, model_of, post, tokenize)
 
 
 def test_models(client):
@@ -363,7 +325,7 @@ def test_async_cancellation(client):
 
             tasks = [asyncio.create_task(read()) for _ in range(4)]
             for _ in tasks:
-                await started.acquire()
+                await asyncio.wait_for(started.acquire(), timeout=60)
             for task in tasks:
                 task.cancel()
             return await asyncio.gather(*tasks, return_exceptions=True)
@@ -380,34 +342,6 @@ def check_becomes_idle(client):
     while (running := metric(client, "vllm:num_requests_running")) and time.monotonic() < deadline:
         time.sleep(0.02)
     check(not running, f"{running} requests still run")
-
-
-def metric(client, name):
-    """The value of a metric without labels, or summed over them; None where the server has no /metrics."""
-    root = str(client.base_url).rstrip("/").removesuffix("/v1")
-    try:
-        with urllib.request.urlopen(f"{root}/metrics") as response:
-            lines = response.read().decode().splitlines()
-    except urllib.error.HTTPError:
-        return None
-    return sum(float(line.rsplit(" ", 1)[1]) for line in lines if re.match(rf"{name}[ {{]", line))
-
-
-def is_scripted(client):
-    """Whether the engine is the one of the tests, which does not sample."""
-    return model_of(client) == "scripted"
-
-
-def post(client, path, body):
-    root = str(client.base_url).rstrip("/").removesuffix("/v1")
-    request = urllib.request.Request(root + path, json.dumps(body).encode(),
-                                     {"Content-Type": "application/json"})
-    with urllib.request.urlopen(request) as response:
-        return json.load(response)
-
-
-def tokenize(client, text):
-    return post(client, "/tokenize", {"prompt": text})["tokens"]
 
 
 def test_tokenize(client):
@@ -455,7 +389,7 @@ def started(command):
 def run(base_url):
     client = openai.OpenAI(base_url=base_url, api_key="unused", max_retries=0, timeout=120)
     failed = 0
-    for name, test in list(globals().items()):
+    for name, test in [*globals().items(), *vars(extension_tests).items()]:
         if name.startswith("test_"):
             try:
                 test(client)
