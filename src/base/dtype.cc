@@ -9,7 +9,7 @@ namespace {
 
 // Block sizes follow from each format's layout (algorithms in kernels/dequantize.h): e.g. Q4_1 is
 // an f16 scale, an f16 minimum and 32 nibbles = 2 + 2 + 16 bytes.
-constexpr std::array<DTypeInfo, 11> kInfos = {{
+constexpr std::array<DTypeInfo, 15> kInfos = {{
     {DType::kF32, "F32", 1, 4},
     {DType::kF16, "F16", 1, 2},
     {DType::kBF16, "BF16", 1, 2},
@@ -21,6 +21,10 @@ constexpr std::array<DTypeInfo, 11> kInfos = {{
     {DType::kQ4_K, "Q4_K", 256, 144},
     {DType::kQ5_K, "Q5_K", 256, 176},
     {DType::kQ6_K, "Q6_K", 256, 210},
+    {DType::kQ2_K, "Q2_K", 256, 84},
+    {DType::kQ3_K, "Q3_K", 256, 110},
+    {DType::kIQ4_NL, "IQ4_NL", 32, 18},
+    {DType::kMXFP4, "MXFP4", 32, 17},
 }};
 
 }  // namespace

@@ -21,6 +21,10 @@ enum class DType : std::uint8_t {
   kQ4_K,
   kQ5_K,
   kQ6_K,
+  kQ2_K,
+  kQ3_K,
+  kIQ4_NL,
+  kMXFP4,
 };
 
 struct DTypeInfo {

@@ -39,7 +39,7 @@ void DequantizeRow(DType dtype, const std::byte* row, std::size_t elements, floa
       const SubScale scale = SubScaleOf(shape, fields, sub);
       const std::size_t first = sub * shape.sub_columns;
       for (std::size_t c = first; c < first + shape.sub_columns; ++c) {
-        out[begin + c] = static_cast<float>(fields.q[c]) * scale.d + scale.m;
+        out[begin + c] = static_cast<float>(shape.QOf(fields.code[c])) * scale.d + scale.m;
       }
     }
   }

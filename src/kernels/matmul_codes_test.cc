@@ -138,6 +138,19 @@ TEST_P(MatmulCodes, EqualsTheReferenceForAnyNumberOfColumns) {
   }
 }
 
+std::size_t ScaleAt(DType dtype) {  // in a block
+  switch (dtype) {
+    case DType::kQ6_K:
+      return 208;
+    case DType::kQ2_K:
+      return 80;
+    case DType::kQ3_K:
+      return 108;
+    default:
+      return 0;
+  }
+}
+
 // All codes at their greatest, all q at theirs: no sum of products may saturate or wrap.
 TEST_P(MatmulCodes, TheGreatestProductsAreExact) {
   const DTypeInfo& info = InfoOf(GetParam());
@@ -146,8 +159,10 @@ TEST_P(MatmulCodes, TheGreatestProductsAreExact) {
   const std::uint16_t one = 0x3C00;  // f16
   for (std::size_t j = 0; j < 16; ++j) {
     std::byte* const row = stored.data() + j * info.block_bytes;
-    std::memcpy(row + (GetParam() == DType::kQ6_K ? 208 : 0), &one, sizeof one);
-    if (ShapeOf(GetParam()).has_minimum) std::memcpy(row + 2, &one, sizeof one);
+    const std::size_t at = ScaleAt(GetParam());
+    std::memcpy(row + at, &one, sizeof one);
+    if (ShapeOf(GetParam()).has_minimum) std::memcpy(row + at + 2, &one, sizeof one);
+    if (GetParam() == DType::kMXFP4) row[0] = std::byte{128}, row[1] = std::byte{0x7F};
     if (GetParam() == DType::kQ8_0) {
       std::fill_n(row + 2, 32, j % 2 == 0 ? std::byte{0x80} : std::byte{0x7F});
     }

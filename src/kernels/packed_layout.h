@@ -2,12 +2,12 @@
 //
 // Unquantised: k columns of 16 elements, [k][16].
 //
-// Quantised: first the numbers q, then what they are multiplied with.
+// Quantised: first the codes (block_format.h), then what they are multiplied with.
 //
 //   k / 32 units of 32 columns, each
-//     uint32 words[bits of q][16]     all rows' first word, all rows' second, ...
+//     uint32 words[bits][16]          all rows' first word, all rows' second, ...
 //   k / columns headers, one for each GGUF block of the 16 rows:
-//     f16 d[16]                       the rows' scales
+//     f16 d[16]                       the rows' scales (MXFP4: bf16)
 //     f16 m[16]                       formats with a minimum
 //     then per sub-block
 //       int8 scale[16]                K-quants
@@ -22,7 +22,9 @@
 //
 //   bytes per weight: F32 4, F16 BF16 2, Q4_0 0.5625, Q4_1 0.625, Q5_0 0.6875, Q5_1 0.75,
 //   Q8_0 1.0625 (all as in the file), Q4_K 0.578, Q5_K 0.703 (file: 0.5625, 0.6875; 6-bit scales
-//   became bytes), Q6_K 0.8203 (as in the file).
+//   became bytes), Q6_K 0.8203 (as in the file), Q2_K 0.391 (file: 0.328; 4-bit scales became
+//   bytes), Q3_K 0.445 (file: 0.430), IQ4_NL 0.5625 (as in the file), MXFP4 0.5625 (file: 0.531; a
+//   byte of exponent became bf16).
 //
 // Headers apart from the words: beside them, every second unit's rows would straddle two cache
 // lines.
@@ -42,7 +44,7 @@ inline constexpr std::size_t kUnitVectors = 8;  // of 4 columns
 inline constexpr std::size_t kVectorColumns = 4;
 inline constexpr std::size_t kWordRowBytes = kPanelRows * sizeof(std::uint32_t);
 
-// The planes of q: its low bits, and those above them.
+// The planes of a code: its low bits, and those above them.
 constexpr std::size_t LowBits(const BlockShape& shape) {
   return shape.bits == 8 ? 8 : shape.bits >= 4 ? 4 : 2;
 }

@@ -73,7 +73,7 @@ void PackQuantisedRow(const PackArgs& args, const std::byte* row, std::size_t la
     ReadBlock(args.dtype, row, &fields);
     PackHeader(shape, fields, lane, header);
     for (std::size_t i = 0; i < shape.columns; i += kUnitColumns) {
-      const UnitWords words = PackUnit(shape, fields.q + i);
+      const UnitWords words = PackUnit(shape, fields.code + i);
       for (std::size_t w = 0; w < shape.bits; ++w) {
         std::memcpy(panel + w * kWordRowBytes + lane * sizeof(std::uint32_t), &words.word[w],
                     sizeof(std::uint32_t));
@@ -114,7 +114,7 @@ void ReadPackedBlock(const BlockShape& shape, const PanelBlock& from, BlockField
       std::memcpy(&words.word[w], unit + w * kWordRowBytes + from.row * sizeof(std::uint32_t),
                   sizeof(std::uint32_t));
     }
-    UnpackUnit(shape, words, fields->q + i);
+    UnpackUnit(shape, words, fields->code + i);
     unit += PackedUnitBytes(shape);
   }
 }

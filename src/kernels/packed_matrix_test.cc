@@ -82,7 +82,8 @@ TEST(PackedMatrix, KeepsTheStoredNumberOfBits) {
        {Case{DType::kF32, 16384}, Case{DType::kF16, 8192}, Case{DType::kBF16, 8192},
         Case{DType::kQ4_0, 2304}, Case{DType::kQ4_1, 2560}, Case{DType::kQ5_0, 2816},
         Case{DType::kQ5_1, 3072}, Case{DType::kQ8_0, 4352}, Case{DType::kQ4_K, 2368},
-        Case{DType::kQ5_K, 2880}, Case{DType::kQ6_K, 3392}}) {
+        Case{DType::kQ5_K, 2880}, Case{DType::kQ6_K, 3392}, Case{DType::kQ2_K, 1600},
+        Case{DType::kQ3_K, 1856}, Case{DType::kIQ4_NL, 2304}, Case{DType::kMXFP4, 2304}}) {
     EXPECT_EQ(PackedPanelBytes(c.dtype, 256), c.bytes) << NameOf(c.dtype);
     EXPECT_EQ(PackedBytes(c.dtype, 17, 256), 2 * c.bytes) << NameOf(c.dtype);
     EXPECT_EQ(PackedBytes(c.dtype, 0, 256), 0u);

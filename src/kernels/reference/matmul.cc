@@ -45,7 +45,7 @@ void ForWeightsOfRow(const PackedMatrix& w, std::size_t j, Visit visit) {
     ReadPackedBlock(shape, {panel, w.k, begin / shape.columns, lane}, &fields);
     for (std::size_t c = 0; c < shape.columns; ++c) {
       const SubScale scale = SubScaleOf(shape, fields, c / shape.sub_columns);
-      weights[c] = std::fma(static_cast<float>(fields.q[c]), scale.d, scale.m);
+      weights[c] = std::fma(static_cast<float>(shape.QOf(fields.code[c])), scale.d, scale.m);
     }
     visit(begin, weights, shape.columns);
   }

@@ -49,7 +49,7 @@ float Continue(const BlockShape& shape, const BlockFields& fields, const Activat
     int codes = 0;
     for (std::size_t c = begin; c < begin + shape.sub_columns; ++c) {
       const int code = block.code[c % kActivationColumns];
-      products += (static_cast<int>(fields.q[c]) - offset) * code;
+      products += (static_cast<int>(shape.QOf(fields.code[c])) - offset) * code;
       codes += code;
     }
     const SubScale scale = SubScaleOf(shape, fields, sub);

@@ -241,6 +241,14 @@ void Matmul(const MatmulArgs& args) {
       return MatmulOf<DType::kQ5_K>(args);
     case DType::kQ6_K:
       return MatmulOf<DType::kQ6_K>(args);
+    case DType::kQ2_K:
+      return MatmulOf<DType::kQ2_K>(args);
+    case DType::kQ3_K:
+      return MatmulOf<DType::kQ3_K>(args);
+    case DType::kIQ4_NL:
+      return MatmulOf<DType::kIQ4_NL>(args);
+    case DType::kMXFP4:
+      return MatmulOf<DType::kMXFP4>(args);
   }
 }
 

@@ -318,6 +318,14 @@ void MatmulCodes(const MatmulCodesArgs& args) {
       return MatmulCodesOf<DType::kQ5_K>(args);
     case DType::kQ6_K:
       return MatmulCodesOf<DType::kQ6_K>(args);
+    case DType::kQ2_K:
+      return MatmulCodesOf<DType::kQ2_K>(args);
+    case DType::kQ3_K:
+      return MatmulCodesOf<DType::kQ3_K>(args);
+    case DType::kIQ4_NL:
+      return MatmulCodesOf<DType::kIQ4_NL>(args);
+    case DType::kMXFP4:
+      return MatmulCodesOf<DType::kMXFP4>(args);
     case DType::kF32:
     case DType::kF16:
     case DType::kBF16:

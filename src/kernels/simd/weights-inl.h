@@ -39,8 +39,8 @@ HWY_INLINE hn::Vec<DU32> LoadWords(const std::byte* p) {
 // The lanes of stream s start this many elements into a row of 16 elements of its panel.
 constexpr std::size_t LaneOfStream(std::size_t s) { return s % kVectorsPer16 * kLanes; }
 
-// Vector kVector of a unit (packed_layout.h): the q of four columns as bytes of each row's lane.
-// `words`: the unit, from the first lane's bytes on.
+// Vector kVector of a unit (packed_layout.h): q (block_format.h) of four columns as bytes of each
+// row's lane. `words`: the unit, from the first lane's bytes on.
 template <DType kType, std::size_t kVector>
 HWY_INLINE hn::Vec<DU32> UnitVector(const std::byte* words) {
   constexpr BlockShape kShape = ShapeOf(kType);
@@ -58,6 +58,11 @@ HWY_INLINE hn::Vec<DU32> UnitVector(const std::byte* words) {
     if constexpr (kAbove.shift > kLow) above = hn::ShiftRight<kAbove.shift - kLow>(above);
     q = hn::Or(q, hn::And(above, hn::Set(du, FieldsMask(kHigh) << kLow)));
   }
+  if constexpr (kShape.levels != nullptr) {
+    const hn::Repartition<std::uint8_t, DU32> d8;
+    const auto levels = hn::LoadDup128(d8, kShape.levels->data());
+    q = hn::BitCast(du, hn::TableLookupBytes(levels, hn::BitCast(d8, q)));
+  }
   return q;
 }
 
@@ -73,7 +78,7 @@ class SubScales {
     const D d;
     const std::byte* const bytes =
         header + PackedSubHeadersOffset(kShape) + sub * PackedSubHeaderBytes(kShape) + lane;
-    d_ = LoadF16(d, header + 2 * lane);
+    d_ = kShape.has_bf16_scale ? LoadBf16(d, header + 2 * lane) : LoadF16(d, header + 2 * lane);
     if constexpr (kShape.has_sub_scales) d_ = hn::Mul(d_, LoadBytes<std::int8_t>(bytes));
     if constexpr (!kShape.has_minimum) {
       m_ = hn::Mul(d_, hn::Set(d, -static_cast<float>(kShape.offset)));

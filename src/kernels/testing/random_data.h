@@ -53,8 +53,18 @@ class Random {
           PutHalf(bytes.data() + at);
           PutHalf(bytes.data() + at + 2);
           break;
+        case DType::kQ2_K:
+          PutHalf(bytes.data() + at + 80);
+          PutHalf(bytes.data() + at + 82);
+          break;
+        case DType::kQ3_K:
+          PutHalf(bytes.data() + at + 108);
+          break;
         case DType::kQ6_K:
           PutHalf(bytes.data() + at + 208);
+          break;
+        case DType::kMXFP4:  // 2^-12 to 2^-5
+          bytes[at] = static_cast<std::byte>(116 + Below(8));
           break;
         default:
           PutHalf(bytes.data() + at);

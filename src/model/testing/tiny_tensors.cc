@@ -55,6 +55,16 @@ void TinyTensors::FillBlock(DType dtype, double deviation, std::byte* block) {
       return PutF16(block + 2, 15.5 * five_bit / 32.0);
     case DType::kQ6_K:  // signed 8-bit sub-scales
       return PutF16(block + 208, deviation / (18.5 * 74.0));
+    case DType::kQ2_K:  // 4-bit sub-scales, 7.5 on average
+      PutF16(block + 80, deviation / (1.15 * 7.5));
+      return PutF16(block + 82, 1.5 * deviation / (1.15 * 7.5));
+    case DType::kQ3_K:  // sub-scales from -32 to 31
+      return PutF16(block + 108, deviation / (2.3 * 18.5));
+    case DType::kIQ4_NL:
+      return PutF16(block, deviation / 70.0);
+    case DType::kMXFP4:  // 2^(e - 128); levels deviate by 6
+      block[0] = static_cast<std::byte>(128 + std::lround(std::log2(deviation / 6.0)));
+      return;
     default:
       ASHLAR_CHECK(false, "{} has no blocks", NameOf(dtype));
   }

@@ -30,6 +30,10 @@ SCALES = {
     T.Q4_K: [0, 2],
     T.Q5_K: [0, 2],
     T.Q6_K: [208],
+    T.Q2_K: [80, 82],
+    T.Q3_K: [108],
+    T.IQ4_NL: [0],
+    T.MXFP4: [],
 }
 
 
@@ -49,6 +53,8 @@ def random_row(rng, dtype):
     for offset in SCALES[dtype]:
         scale = rng.standard_normal(blocks) * 10.0 ** rng.integers(-6, 2, blocks)
         rows[:, offset : offset + 2] = scale.astype(np.float16).view(np.uint8).reshape(blocks, 2)
+    if dtype == T.MXFP4:  # exponents; the greatest overflow
+        rows[:, 0] = rng.integers(0, 240, blocks)
     return rows.reshape(-1)
 
 
