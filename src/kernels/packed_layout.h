@@ -2,16 +2,20 @@
 //
 // Unquantised: k columns of 16 elements, [k][16].
 //
-// Quantised: first the codes (block_format.h), then what they are multiplied with.
+// Quantised: chunks of columns, one after the other, each
 //
-//   k / 32 units of 32 columns, each
-//     uint32 words[bits][16]          all rows' first word, all rows' second, ...
-//   k / columns headers, one for each GGUF block of the 16 rows:
+//   headers, one for each of its GGUF blocks (of all 16 rows), together padded to 64 bytes:
 //     f16 d[16]                       the rows' scales (MXFP4: bf16)
 //     f16 m[16]                       formats with a minimum
 //     then per sub-block
 //       int8 scale[16]                K-quants
 //       uint8 minimum[16]             K-quants with a minimum
+//   units of 32 columns:
+//     uint32 words[bits][16]          all rows' first word, all rows' second, ...
+//
+// A chunk is one GGUF block, or two where a header alone would be half a line of a cache: words
+// start on a line, and a panel is read from its first byte to its last. (The last chunk has one
+// block of two where k is no whole number of chunks.)
 //
 // A unit's columns are eight vectors of four: vector v holds, in each row's 32 bits, columns 4 v ..
 // 4 v + 3 as bytes. That is the shape in which processors multiply bytes (simd/dot-inl.h). Stored
@@ -22,12 +26,9 @@
 //
 //   bytes per weight: F32 4, F16 BF16 2, Q4_0 0.5625, Q4_1 0.625, Q5_0 0.6875, Q5_1 0.75,
 //   Q8_0 1.0625 (all as in the file), Q4_K 0.578, Q5_K 0.703 (file: 0.5625, 0.6875; 6-bit scales
-//   became bytes), Q6_K 0.8203 (as in the file), Q2_K 0.391 (file: 0.328; 4-bit scales became
-//   bytes), Q3_K 0.445 (file: 0.430), IQ4_NL 0.5625 (as in the file), MXFP4 0.5625 (file: 0.531; a
+//   became bytes), Q6_K 0.828 (file: 0.8203), Q2_K 0.391 (file: 0.328; 4-bit scales became
+//   bytes), Q3_K 0.453 (file: 0.430), IQ4_NL 0.5625 (as in the file), MXFP4 0.5625 (file: 0.531; a
 //   byte of exponent became bf16).
-//
-// Headers apart from the words: beside them, every second unit's rows would straddle two cache
-// lines.
 #pragma once
 
 #include <cstddef>
@@ -77,15 +78,41 @@ constexpr std::size_t PackedSubHeadersOffset(const BlockShape& shape) {  // in a
 constexpr std::size_t PackedBlockHeaderBytes(const BlockShape& shape) {
   return PackedSubHeadersOffset(shape) + shape.subs() * PackedSubHeaderBytes(shape);
 }
-constexpr std::size_t PackedHeadersOffset(const BlockShape& shape, std::size_t k) {
-  return k / kUnitColumns * PackedUnitBytes(shape);
+constexpr std::size_t BlocksPerChunk(const BlockShape& shape) {
+  return PackedBlockHeaderBytes(shape) < kPackAlignment ? 2 : 1;
+}
+constexpr std::size_t UnitsPerBlock(const BlockShape& shape) {
+  return shape.columns / kUnitColumns;
+}
+constexpr std::size_t UnitsPerChunk(const BlockShape& shape) {
+  return BlocksPerChunk(shape) * UnitsPerBlock(shape);
+}
+constexpr std::size_t ChunkHeaderBytes(const BlockShape& shape) {
+  const std::size_t bytes = BlocksPerChunk(shape) * PackedBlockHeaderBytes(shape);
+  return (bytes + kPackAlignment - 1) / kPackAlignment * kPackAlignment;
+}
+constexpr std::size_t ChunkBytes(const BlockShape& shape) {
+  return ChunkHeaderBytes(shape) + UnitsPerChunk(shape) * PackedUnitBytes(shape);
+}
+
+// Where a unit lies in its panel, and what it is multiplied with.
+struct UnitPlace {
+  std::size_t words;
+  std::size_t header;  // of its block
+  std::size_t sub;     // its first sub-block in the block
+};
+constexpr UnitPlace PlaceOfUnit(const BlockShape& shape, std::size_t unit) {
+  const std::size_t chunk = unit / UnitsPerChunk(shape) * ChunkBytes(shape);
+  const std::size_t in_chunk = unit % UnitsPerChunk(shape);
+  return {chunk + ChunkHeaderBytes(shape) + in_chunk * PackedUnitBytes(shape),
+          chunk + in_chunk / UnitsPerBlock(shape) * PackedBlockHeaderBytes(shape),
+          in_chunk % UnitsPerBlock(shape) * SubsPerUnit(shape)};
 }
 
 // Takes block `block` of row `row` (0..15) of a panel apart: the inverse of packing. (For the
 // reference kernels.)
 struct PanelBlock {
   const std::byte* panel;
-  std::size_t k;
   std::size_t block;
   std::size_t row;
 };

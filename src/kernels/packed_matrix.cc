@@ -67,21 +67,19 @@ void PackHeader(const BlockShape& shape, const BlockFields& fields, std::size_t 
 void PackQuantisedRow(const PackArgs& args, const std::byte* row, std::size_t lane,
                       std::byte* panel) {
   const BlockShape shape = ShapeOf(args.dtype);
-  std::byte* header = panel + PackedHeadersOffset(shape, args.k);
+  const std::size_t units = UnitsPerBlock(shape);
   BlockFields fields;
-  for (std::size_t c = 0; c < args.k; c += shape.columns) {
-    ReadBlock(args.dtype, row, &fields);
-    PackHeader(shape, fields, lane, header);
-    for (std::size_t i = 0; i < shape.columns; i += kUnitColumns) {
-      const UnitWords words = PackUnit(shape, fields.code + i);
+  for (std::size_t block = 0; block < args.k / shape.columns; ++block) {
+    ReadBlock(args.dtype, row + block * InfoOf(args.dtype).block_bytes, &fields);
+    PackHeader(shape, fields, lane, panel + PlaceOfUnit(shape, block * units).header);
+    for (std::size_t i = 0; i < units; ++i) {
+      const UnitWords words = PackUnit(shape, fields.code + i * kUnitColumns);
+      std::byte* const out = panel + PlaceOfUnit(shape, block * units + i).words;
       for (std::size_t w = 0; w < shape.bits; ++w) {
-        std::memcpy(panel + w * kWordRowBytes + lane * sizeof(std::uint32_t), &words.word[w],
+        std::memcpy(out + w * kWordRowBytes + lane * sizeof(std::uint32_t), &words.word[w],
                     sizeof(std::uint32_t));
       }
-      panel += PackedUnitBytes(shape);
     }
-    row += InfoOf(args.dtype).block_bytes;
-    header += PackedBlockHeaderBytes(shape);
   }
 }
 
@@ -95,8 +93,8 @@ void PackPlainRow(const PackArgs& args, const std::byte* row, std::size_t lane, 
 }  // namespace
 
 void ReadPackedBlock(const BlockShape& shape, const PanelBlock& from, BlockFields* fields) {
-  const std::byte* header =
-      from.panel + PackedHeadersOffset(shape, from.k) + from.block * PackedBlockHeaderBytes(shape);
+  const std::size_t units = UnitsPerBlock(shape);
+  const std::byte* header = from.panel + PlaceOfUnit(shape, from.block * units).header;
   std::memcpy(&fields->d, header + 2 * from.row, 2);
   fields->m = 0;
   if (shape.has_minimum) std::memcpy(&fields->m, header + 2 * (kPanelRows + from.row), 2);
@@ -106,16 +104,14 @@ void ReadPackedBlock(const BlockShape& shape, const PanelBlock& from, BlockField
     if (shape.has_minimum) std::memcpy(&fields->minimums[sub], sub_header + kPanelRows, 1);
     sub_header += PackedSubHeaderBytes(shape);
   }
-  const std::byte* unit =
-      from.panel + from.block * (shape.columns / kUnitColumns) * PackedUnitBytes(shape);
-  for (std::size_t i = 0; i < shape.columns; i += kUnitColumns) {
+  for (std::size_t i = 0; i < units; ++i) {
+    const std::byte* const unit = from.panel + PlaceOfUnit(shape, from.block * units + i).words;
     UnitWords words;
     for (std::size_t w = 0; w < shape.bits; ++w) {
       std::memcpy(&words.word[w], unit + w * kWordRowBytes + from.row * sizeof(std::uint32_t),
                   sizeof(std::uint32_t));
     }
-    UnpackUnit(shape, words, fields->code + i);
-    unit += PackedUnitBytes(shape);
+    UnpackUnit(shape, words, fields->code + i * kUnitColumns);
   }
 }
 
@@ -126,7 +122,8 @@ std::size_t PackedPanelBytes(DType dtype, std::size_t k) {
   std::size_t bytes = k * kPanelRows * info.block_bytes;
   if (IsQuantised(dtype)) {
     const BlockShape shape = ShapeOf(dtype);
-    bytes = PackedHeadersOffset(shape, k) + k / shape.columns * PackedBlockHeaderBytes(shape);
+    const std::size_t units = k / kUnitColumns;
+    bytes = units == 0 ? 0 : PlaceOfUnit(shape, units - 1).words + PackedUnitBytes(shape);
   }
   return (bytes + kPackAlignment - 1) / kPackAlignment * kPackAlignment;
 }

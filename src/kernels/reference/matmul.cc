@@ -42,7 +42,7 @@ void ForWeightsOfRow(const PackedMatrix& w, std::size_t j, Visit visit) {
   const BlockShape shape = ShapeOf(w.dtype);
   BlockFields fields;
   for (std::size_t begin = 0; begin < w.k; begin += shape.columns) {
-    ReadPackedBlock(shape, {panel, w.k, begin / shape.columns, lane}, &fields);
+    ReadPackedBlock(shape, {panel, begin / shape.columns, lane}, &fields);
     for (std::size_t c = 0; c < shape.columns; ++c) {
       const SubScale scale = SubScaleOf(shape, fields, c / shape.sub_columns);
       weights[c] = std::fma(static_cast<float>(shape.QOf(fields.code[c])), scale.d, scale.m);

@@ -81,7 +81,7 @@ void MatmulCodes(const MatmulCodesArgs& args) {
     }
     const std::byte* const panel = w.data + j / kPanelRows * panel_bytes;
     for (std::size_t block = 0; block < w.k / shape.columns; ++block) {
-      ReadPackedBlock(shape, {panel, w.k, block, j % kPanelRows}, &fields);
+      ReadPackedBlock(shape, {panel, block, j % kPanelRows}, &fields);
       for (std::size_t r = 0; r < args.rows; ++r) {
         const ActivationPlace place = PlaceOfActivations(args.rows, w.k, r);
         const std::size_t first = block * (shape.columns / kActivationColumns);

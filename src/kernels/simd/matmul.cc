@@ -84,7 +84,7 @@ void FusedGroup(const MatmulArgs& args, std::size_t panel, std::size_t panel_byt
     ASHLAR_UNROLL
     for (std::size_t r = 0; r < kRows; ++r) sink.sums[r][s] = bias;
   }
-  const PanelWalk walk{args.w->data + panel * panel_bytes, panel_bytes, args.w->k, 0, args.w->k};
+  const PanelWalk walk{args.w->data + panel * panel_bytes, panel_bytes, 0, args.w->k};
   WalkColumns<kType, kStreams>(walk, sink);
   ASHLAR_UNROLL
   for (std::size_t r = 0; r < kRows; ++r) {
@@ -177,8 +177,7 @@ void TiledPanels(const MatmulArgs& args, std::size_t panel, std::size_t panel_by
     tile.last = std::min(args.w->k, tile.first + kMatmulColumns);
     DecodedColumns<kVectors> decoded{args.scratch};
     WalkColumns<kType, kVectors>(
-        {args.w->data + panel * panel_bytes, panel_bytes, args.w->k, tile.first, tile.last},
-        decoded);
+        {args.w->data + panel * panel_bytes, panel_bytes, tile.first, tile.last}, decoded);
     std::size_t row = 0;
     while (row < args.rows) {  // groups of equal size: 13 rows are 7 + 6, not 12 + 1
       const std::size_t groups = (args.rows - row + kTileRows - 1) / kTileRows;

@@ -5,7 +5,8 @@
 // is one instruction with the codes as a broadcast from memory. The same loop serves one row (whose
 // sum stays in a register) and many.
 //
-// Many rows are cut so that their codes stay in level 2 while panels pass by.
+// Many rows are cut so that their codes stay in level 2 while panels pass by. Panels are read from
+// front to back, which the processor foresees better than prefetches can ask for it.
 #include "kernels/simd/targets.h"  // first: says which targets exist
 
 #include <bit>
@@ -109,11 +110,14 @@ class Unit {
 
   HWY_INLINE Unit() {}
 
-  HWY_INLINE void Load(const std::byte* words, const std::byte* header, std::size_t sub,
-                       std::size_t lane) {
-    LoadVectors<0>(words + lane * sizeof(std::uint32_t));
+  // `lane`: the first row, in the panel.
+  HWY_INLINE void Load(const std::byte* panel, std::size_t unit, std::size_t lane) {
+    const UnitPlace place = PlaceOfUnit(kShape, unit);
+    LoadVectors<0>(panel + place.words + lane * sizeof(std::uint32_t));
     ASHLAR_UNROLL
-    for (std::size_t s = 0; s < kSubs; ++s) scales_[s].Load(header, sub + s, lane);
+    for (std::size_t s = 0; s < kSubs; ++s) {
+      scales_[s].Load(panel + place.header, place.sub + s, lane);
+    }
   }
 
   // Continues the chain of one row of x.
@@ -173,36 +177,6 @@ struct Piece {
   const ActivationBlock* x;
   std::size_t row;  // of x: the first
   std::size_t rows;
-  bool is_read_first;  // nobody of this call has read the panel
-};
-
-template <DType kType>
-class UnitWalk {
- public:
-  UnitWalk(const PackedMatrix& w, const Piece& piece)
-      : panel_(piece.panel),
-        headers_(piece.panel + PackedHeadersOffset(kShape, w.k)),
-        lane_(piece.lane) {}
-
-  HWY_INLINE void Load(std::size_t unit, Unit<kType>& weights) const {
-    constexpr std::size_t kUnits = kShape.columns / kUnitColumns;
-    weights.Load(panel_ + unit * PackedUnitBytes(kShape),
-                 headers_ + unit / kUnits * PackedBlockHeaderBytes(kShape),
-                 unit % kUnits * SubsPerUnit(kShape), lane_);
-  }
-  // Asks for what comes a while later: behind a panel lies the next one.
-  HWY_INLINE void Prefetch(std::size_t unit) const {
-    const std::byte* const ahead = panel_ + unit * PackedUnitBytes(kShape) + kPrefetchBytes;
-    ASHLAR_UNROLL
-    for (std::size_t i = 0; i < kShape.bits; ++i) hwy::Prefetch(ahead + i * kWordRowBytes);
-  }
-
- private:
-  static constexpr BlockShape kShape = ShapeOf(kType);
-
-  const std::byte* panel_;
-  const std::byte* headers_;
-  std::size_t lane_;
 };
 
 HWY_INLINE V LoadBias(const MatmulCodesArgs& args, const Piece& piece) {
@@ -212,12 +186,10 @@ HWY_INLINE V LoadBias(const MatmulCodesArgs& args, const Piece& piece) {
 
 template <DType kType>
 void MultiplyRow(const MatmulCodesArgs& args, const Piece& piece) {
-  const UnitWalk<kType> walk(*args.w, piece);
   V sum = LoadBias(args, piece);
   for (std::size_t unit = 0; unit < args.w->k / kUnitColumns; ++unit) {
     Unit<kType> weights;
-    if (piece.is_read_first) walk.Prefetch(unit);
-    walk.Load(unit, weights);
+    weights.Load(piece.panel, unit, piece.lane);
     sum = weights.Continue(piece.x[unit], sum);
   }
   StoreFirst(sum, D(), args.y + piece.row * args.y_stride + piece.first, piece.count);
@@ -225,14 +197,12 @@ void MultiplyRow(const MatmulCodesArgs& args, const Piece& piece) {
 
 template <DType kType>
 void MultiplyRows(const MatmulCodesArgs& args, const Piece& piece) {
-  const UnitWalk<kType> walk(*args.w, piece);
   V sums[kActivationRows];
   for (std::size_t r = 0; r < piece.rows; ++r) sums[r] = LoadBias(args, piece);
   const ActivationBlock* x = piece.x;
   for (std::size_t unit = 0; unit < args.w->k / kUnitColumns; ++unit) {
     Unit<kType> weights;
-    if (piece.is_read_first) walk.Prefetch(unit);
-    walk.Load(unit, weights);
+    weights.Load(piece.panel, unit, piece.lane);
     for (std::size_t r = 0; r < piece.rows; ++r) sums[r] = weights.Continue(*x++, sums[r]);
   }
   for (std::size_t r = 0; r < piece.rows; ++r) {
@@ -251,7 +221,6 @@ void MultiplyPanel(const MatmulCodesArgs& args, std::size_t panel, std::size_t b
     if (piece.first >= args.w->n) return;
     piece.count = std::min(kLanes, args.w->n - piece.first);
     for (std::size_t row = begin; row < end; row += kActivationRows) {
-      piece.is_read_first = s == 0 && row == begin;
       piece.x = args.x + row * (args.w->k / kActivationColumns);
       piece.row = row;
       piece.rows = std::min(kActivationRows, end - row);

@@ -27,7 +27,6 @@ inline constexpr std::size_t kPrefetchBytes = 4096;
 struct PanelWalk {
   const std::byte* panel;  // the first panel
   std::size_t panel_bytes;
-  std::size_t k;
   std::size_t first;  // a whole number of dtype blocks
   std::size_t last;   // one past the last column, the same
 };
@@ -176,24 +175,21 @@ template <DType kType, std::size_t kStreams, class Sink>
 HWY_INLINE void WalkQuantised(const PanelWalk& walk, Sink& sink) {
   constexpr BlockShape kShape = ShapeOf(kType);
   constexpr std::size_t kPanels = (kStreams + kVectorsPer16 - 1) / kVectorsPer16;
-  const std::size_t headers = PackedHeadersOffset(kShape, walk.k);
   for (std::size_t c = walk.first; c < walk.last; c += kUnitColumns) {
-    const std::size_t header = headers + c / kShape.columns * PackedBlockHeaderBytes(kShape);
-    const std::size_t sub = c % kShape.columns / kShape.sub_columns;
-    const std::size_t offset = c / kUnitColumns * PackedUnitBytes(kShape);
+    const UnitPlace place = PlaceOfUnit(kShape, c / kUnitColumns);
     Scales<kType> scales[kStreams][2];
     const std::byte* words[kStreams];
     ASHLAR_UNROLL
     for (std::size_t s = 0; s < kStreams; ++s) {
       const std::byte* panel = walk.panel + s / kVectorsPer16 * walk.panel_bytes;
-      words[s] = panel + offset + LaneOfStream(s) * sizeof(std::uint32_t);
-      scales[s][0].Load(panel + header, sub, LaneOfStream(s));
+      words[s] = panel + place.words + LaneOfStream(s) * sizeof(std::uint32_t);
+      scales[s][0].Load(panel + place.header, place.sub, LaneOfStream(s));
       if constexpr (SubsPerUnit(kShape) == 2) {
-        scales[s][1].Load(panel + header, sub + 1, LaneOfStream(s));
+        scales[s][1].Load(panel + place.header, place.sub + 1, LaneOfStream(s));
       }
     }
     // Beyond a panel's end lies the next one: the panel after the last stream's is the one to come.
-    const std::size_t ahead = offset + kPrefetchBytes;
+    const std::size_t ahead = place.words + kPrefetchBytes;
     const std::byte* next =
         walk.panel + (ahead < walk.panel_bytes ? ahead : ahead + (kPanels - 1) * walk.panel_bytes);
     WalkVectors<kType, 0>(words, scales, Ahead<kPanels>{next, walk.panel_bytes}, c, sink);
