@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <utility>
 
 namespace ashlar::engine {
@@ -158,10 +159,23 @@ void BeamSearch::Choose() {
     logprobs.top.resize(shown);
     beam.logprobs.push_back(std::move(logprobs));
     beam.sum_logprobs = candidate.sum_logprobs;
-    if (is_end) beam.reason = FinishReason::kStop;
-    (is_end ? ended_ : next).push_back(std::move(beam));
+    if (is_end) {
+      beam.reason = FinishReason::kStop;
+      SetAside(std::move(beam));
+    } else {
+      next.push_back(std::move(beam));
+    }
   }
   kept_ = std::move(next);
+}
+
+// Equal ones stay as they came. What comes after the n best is never returned.
+void BeamSearch::SetAside(Beam beam) {
+  const double score = ScoreOf(beam);
+  auto place = ended_.end();
+  while (place != ended_.begin() && score > ScoreOf(*std::prev(place))) --place;
+  ended_.insert(place, std::move(beam));
+  if (ended_.size() > options_.n) ended_.pop_back();
 }
 
 bool BeamSearch::IsEnd(TokenId token) const {
@@ -177,16 +191,8 @@ double BeamSearch::ScoreOf(const Beam& beam) const {
 void BeamSearch::EndSearch(FinishReason reason, std::string error) {
   BeamResult result{.reason = reason, .error = std::move(error), .beams = {}, .usage = usage_};
   if (reason == FinishReason::kStop || reason == FinishReason::kLength) {
+    for (Beam& beam : kept_) SetAside(std::move(beam));
     result.beams = std::move(ended_);
-    std::ranges::move(kept_, std::back_inserter(result.beams));
-    // The best first, equal ones as they came.
-    for (std::size_t i = 1; i < result.beams.size(); ++i) {
-      for (std::size_t j = i; j > 0 && ScoreOf(result.beams[j]) > ScoreOf(result.beams[j - 1]);
-           --j) {
-        std::swap(result.beams[j], result.beams[j - 1]);
-      }
-    }
-    if (result.beams.size() > options_.n) result.beams.resize(options_.n);
   }
   result.usage.completion_tokens = 0;
   for (const Beam& beam : result.beams) result.usage.completion_tokens += beam.tokens.size();

@@ -69,6 +69,9 @@ class BeamSearch : public std::enable_shared_from_this<BeamSearch> {
   // Ends it soon, with FinishReason::kCancelled. Any thread.
   void Cancel();
 
+  // Held now: at most width + n. Between rounds, on the thread that runs them.
+  std::size_t texts() const { return kept_.size() + ended_.size(); }
+
  private:
   class Sink;
   struct Candidate {
@@ -86,6 +89,7 @@ class BeamSearch : public std::enable_shared_from_this<BeamSearch> {
                       std::string_view error);
   void EndRound();
   void Choose();
+  void SetAside(Beam beam);
   bool IsEnd(TokenId token) const;
   double ScoreOf(const Beam& beam) const;
   void EndSearch(FinishReason reason, std::string error);
@@ -99,7 +103,7 @@ class BeamSearch : public std::enable_shared_from_this<BeamSearch> {
   // Of the round: the engine's thread fills these, then EndRound has them to itself.
   std::vector<std::optional<TokenLogprobs>> found_;  // by kept beam
   std::vector<Beam> kept_;
-  std::vector<Beam> ended_;
+  std::vector<Beam> ended_;  // the n best, the best first
   Usage usage_;
   std::uint64_t rounds_ = 0;
   std::size_t unfinished_ = 0;

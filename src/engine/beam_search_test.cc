@@ -183,6 +183,29 @@ TEST(BeamSearch, ACancelledOneSaysSoAndLeavesNothing) {
   EXPECT_EQ(service.engine().cache().live_bytes(), 0u);
 }
 
+// However many end, only the n best can be in the result.
+TEST(BeamSearch, HoldsNoMoreThanItMayReturn) {
+  OneThread service;
+  GenerationRequest request = {.prompt = {5, 9, 33, 120, 7, 7, 2}, .max_tokens = 40};
+  for (TokenId token = 0; token < 128; ++token) request.stop_tokens.push_back(token);
+  bool is_done = false;
+  std::size_t most = 0;
+  std::shared_ptr<BeamSearch> held;
+  const BeamSearch::Post post = [&](std::function<void()> work) {
+    service.post()([&, work = std::move(work)] {
+      work();
+      if (!is_done) most = std::max(most, held->texts());
+    });
+  };
+  auto search = BeamSearch::Start(service, post, request, {.width = 4, .n = 2},
+                                  [&](BeamResult) { is_done = true; });
+  ASSERT_TRUE(search.ok());
+  held = *std::move(search);
+  service.RunAll();
+  EXPECT_TRUE(is_done);
+  EXPECT_EQ(most, 6u);
+}
+
 TEST(BeamSearch, WidthsOutOfRangeAreRefused) {
   OneThread service;
   for (const BeamOptions& options :
