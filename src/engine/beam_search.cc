@@ -122,7 +122,12 @@ void BeamSearch::EndRound() {
     return EndSearch(ended_.empty() ? FinishReason::kLength : FinishReason::kStop, "");
   }
   if (const Status submitted = Submit(); !submitted.ok()) {
-    EndSearch(FinishReason::kError, submitted.error().message);
+    // A queue that is full, a service that sleeps or ends: nothing is wrong with the request.
+    const ErrorCode code = submitted.error().code;
+    const bool is_passing =
+        code == ErrorCode::kResourceExhausted || code == ErrorCode::kUnavailable;
+    EndSearch(is_passing ? FinishReason::kCancelled : FinishReason::kError,
+              submitted.error().message);
   }
 }
 

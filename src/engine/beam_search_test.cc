@@ -25,6 +25,7 @@ class OneThread final : public Service {
   ServiceStats stats() const override { return engine_.operator*().stats(); }
   Result<std::vector<RequestId>> SubmitAll(std::vector<Submission> submissions) override {
     for (const Submission& one : submissions) ASHLAR_TRY((*engine_).Check(one.request));
+    if (refusal_) return *refusal_;
     std::vector<RequestId> ids;
     for (Submission& one : submissions) {
       ids.emplace_back(next_++);
@@ -49,11 +50,13 @@ class OneThread final : public Service {
     }
   }
   Engine& engine() { return *engine_; }
+  void RefuseWith(ErrorCode code) { refusal_ = Error{code, "not now"}; }
 
  private:
   mutable TinyEngine engine_;
   std::deque<std::function<void()>> work_;
   std::uint64_t next_ = 1;
+  std::optional<Error> refusal_;
 };
 
 BeamResult Search(OneThread& service, const GenerationRequest& request,
@@ -181,6 +184,26 @@ TEST(BeamSearch, ACancelledOneSaysSoAndLeavesNothing) {
   EXPECT_EQ(result->reason, FinishReason::kCancelled);
   EXPECT_TRUE(result->beams.empty());
   EXPECT_EQ(service.engine().cache().live_bytes(), 0u);
+}
+
+// Between rounds the queue may have filled, the service fallen asleep.
+TEST(BeamSearch, ARoundThatIsRefusedForNowCancels) {
+  for (const auto& [code, reason] :
+       {std::pair{ErrorCode::kResourceExhausted, FinishReason::kCancelled},
+        std::pair{ErrorCode::kUnavailable, FinishReason::kCancelled},
+        std::pair{ErrorCode::kInvalidArgument, FinishReason::kError}}) {
+    OneThread service;
+    std::optional<BeamResult> result;
+    const auto search =
+        BeamSearch::Start(service, service.post(), {.prompt = {1, 2, 3}, .max_tokens = 9},
+                          {.width = 4}, [&](BeamResult done) { result = std::move(done); });
+    ASSERT_TRUE(search.ok());
+    service.RefuseWith(code);
+    service.RunAll();
+    ASSERT_TRUE(result.has_value());
+    EXPECT_EQ(result->reason, reason);
+    EXPECT_EQ(result->error, "not now");
+  }
 }
 
 // However many end, only the n best can be in the result.
