@@ -226,6 +226,7 @@ Result<ServeSetup> ResolveServeFlags(const ServeFlags& flags) {
     setup.api.context_stream = {.sinks = flags.context_sinks, .window = flags.context_window};
   }
   setup.api.max_requests = flags.max_requests;
+  setup.api.max_waiting = flags.max_waiting;
   setup.api.isolates_tenants = flags.isolate_tenants;
   ASHLAR_ASSIGN(setup.api.answers.max_bytes, ParseByteSize(flags.max_answer));
   setup.api.answers.max_total_bytes =

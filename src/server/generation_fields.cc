@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <limits>
+#include <utility>
 
 #include "server/request_parser.h"
 
@@ -157,6 +158,10 @@ void ReadBeamSearch(FieldReader& fields, const RequestLimits& limits, Generation
     }
     return;
   }
+  if (std::cmp_greater(out.n, limits.max_beam_width)) {
+    fields.Fail("n", fmt::format("is {}; beam search returns {} texts at the most", out.n,
+                                 limits.max_beam_width));
+  }
   out.beam_width = out.n;
   fields.Integer("beam_width", 1, limits.max_beam_width, out.beam_width);
   if (out.beam_width < out.n) {
@@ -199,6 +204,10 @@ void ReadContext(FieldReader& fields, GenerationOptions& out) {
   };
   read("context_sinks", 0, out.context_sinks);
   read("context_window", 1, out.context_window);
+  if (out.use_beam_search && out.streams_context.value_or(false)) {
+    fields.Fail("context_overflow",
+                "of \"stream\" is not possible with 'use_beam_search': beams are not cut");
+  }
 }
 
 }  // namespace

@@ -41,6 +41,15 @@ std::string SaltOf(const std::string& tenant, const std::string& salt) {
   return digest;
 }
 
+// A request that the queue cannot take even when it is empty is told so by its field.
+RequestLimits LimitsOf(const OpenAiServerOptions& options, std::size_t vocab_size) {
+  RequestLimits limits{.vocab_size = vocab_size};
+  limits.max_sequences = std::min(limits.max_sequences, options.max_waiting);
+  limits.max_beam_width =
+      std::min(limits.max_beam_width, static_cast<std::int64_t>(options.max_waiting));
+  return limits;
+}
+
 net::HttpResponse JsonResponse(const Json& json) {
   net::HttpResponse response;
   response.body = DumpJson(json);
@@ -55,8 +64,8 @@ OpenAiServer::OpenAiServer(engine::Service& service, const text::Tokenizer& toke
       tokenizer_(tokenizer),
       encoder_(tokenizer, std::move(chat), service.info().max_context),
       options_(std::move(options)),
-      limits_{.vocab_size =
-                  std::min<std::size_t>(tokenizer.vocab_size(), service.info().vocab_size)},
+      limits_(LimitsOf(options_,
+                       std::min<std::size_t>(tokenizer.vocab_size(), service.info().vocab_size))),
       created_(SecondsSince1970()),
       system_fingerprint_(fmt::format("ashlar-{}-{}", options_.version, service.info().kv_codec)),
       random_((static_cast<std::uint64_t>(std::random_device()()) << 32) ^ std::random_device()()),
@@ -232,15 +241,39 @@ struct OpenAiServer::Plan {
   std::string_view param;
 };
 
-std::optional<engine::ContextStream> OpenAiServer::StreamOf(
-    const GenerationOptions& options) const {
-  if (!options.streams_context.value_or(options_.context_stream.has_value())) {
+// Where the request does not say, what cannot be cut keeps to the context.
+std::optional<engine::ContextStream> OpenAiServer::StreamOf(const Plan& plan) const {
+  const GenerationOptions& options = plan.options;
+  const bool can_be_cut =
+      !options.use_beam_search && !(plan.echo && options.top_logprobs.has_value());
+  if (!options.streams_context.value_or(options_.context_stream.has_value() && can_be_cut)) {
     return std::nullopt;
   }
   engine::ContextStream stream = options_.context_stream.value_or(engine::ContextStream{});
   stream.sinks = options.context_sinks.value_or(stream.sinks);
   stream.window = options.context_window.value_or(stream.window);
   return stream;
+}
+
+// A text that may be cut may have any length that the body's limit lets in.
+std::optional<ApiError> OpenAiServer::CheckTextSize(const Plan& plan, std::string_view text) const {
+  return StreamOf(plan).has_value() ? std::nullopt : encoder_.CheckTextSize(text, plan.param);
+}
+
+// What the engine would refuse too, but without a name.
+std::optional<ApiError> OpenAiServer::CheckStream(const GenerationOptions& options,
+                                                  const engine::ContextStream& stream) const {
+  const std::uint64_t context = service_.info().max_context;
+  const std::uint64_t window = stream.window > 0 ? stream.window : context / 2;
+  if (stream.sinks < context && window < context - stream.sinks) {
+    return std::nullopt;
+  }
+  const std::string_view name =
+      options.context_window.has_value() ? "context_window" : "context_sinks";
+  return ApiError{.message = fmt::format("'{}': a context of {} tokens cannot be cut to {} first "
+                                         "and {} last ones; together they must be fewer",
+                                         name, context, stream.sinks, window),
+                  .param = std::string(name)};
 }
 
 // On whose behalf, how urgent, how long.
@@ -265,8 +298,14 @@ void OpenAiServer::TakeTerms(const GenerationOptions& options, const Reply& repl
 
 void OpenAiServer::StartGeneration(Plan plan, const Reply& reply) {
   std::size_t total_tokens = 0;
-  const std::optional<engine::ContextStream> stream = StreamOf(plan.options);
+  const std::optional<engine::ContextStream> stream = StreamOf(plan);
   const std::uint64_t max_context = service_.info().max_context;
+  if (stream.has_value()) {
+    if (const auto error = CheckStream(plan.options, *stream)) {
+      reply.Send(ErrorResponse(*error));
+      return;
+    }
+  }
   for (EncodedPrompt& prompt : plan.prompts) {
     if (auto error = CheckLength(prompt.tokens.size(), plan.options.max_tokens, plan.param,
                                  stream.has_value())) {
@@ -344,7 +383,7 @@ void OpenAiServer::Completions(const Json& body, const Reply& reply) {
   for (PromptInput& input : request->prompts) {
     EncodedPrompt prompt;
     if (auto* text = std::get_if<std::string>(&input)) {
-      if (const auto error = encoder_.CheckTextSize(*text, "prompt")) {
+      if (const auto error = CheckTextSize(plan, *text)) {
         reply.Send(ErrorResponse(*error));
         return;
       }
@@ -375,15 +414,15 @@ void OpenAiServer::ChatCompletions(const Json& body, const Reply& reply) {
     reply.Send(ErrorResponse(text.error()));
     return;
   }
-  if (const auto error = encoder_.CheckTextSize(*text, "messages")) {
-    reply.Send(ErrorResponse(*error));
-    return;
-  }
   Plan plan{.kind = ApiKind::kChat,
             .options = std::move(request->options),
             .prompts = {},
             .echo = false,
             .param = "messages"};
+  if (const auto error = CheckTextSize(plan, *text)) {
+    reply.Send(ErrorResponse(*error));
+    return;
+  }
   plan.prompts.push_back({.tokens = encoder_.EncodeText(*text, request->chat.add_special_tokens),
                           .max_tokens = 0,
                           .echo_text = {}});

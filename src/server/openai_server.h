@@ -43,6 +43,7 @@ struct OpenAiServerOptions {
   std::size_t intake_threads = 2;     // a long text to tokenise does not hold up short ones
   std::size_t output_threads = 1;
   std::size_t max_requests = 4096;                        // inside at once, see Admission
+  std::size_t max_waiting = 1024;                         // sequences the engine queues
   std::uint64_t max_prompt_tokens = 0;                    // of one prompt; 0: the context's
   std::size_t max_prompt_tokens_per_request = 16u << 20;  // summed over all sequences
   AnswerLimits answers = {};
@@ -101,9 +102,12 @@ class OpenAiServer {
                                       std::string_view param, bool streams) const;
   void TakeTerms(const GenerationOptions& options, const Reply& reply,
                  GenerationPlan& generation) const;
-  std::optional<engine::ContextStream> StreamOf(const GenerationOptions& options) const;
 
   struct Plan;
+  std::optional<engine::ContextStream> StreamOf(const Plan& plan) const;
+  std::optional<ApiError> CheckTextSize(const Plan& plan, std::string_view text) const;
+  std::optional<ApiError> CheckStream(const GenerationOptions& options,
+                                      const engine::ContextStream& stream) const;
   void StartGeneration(Plan plan, const Reply& reply);
 
   engine::Service& service_;

@@ -171,6 +171,69 @@ TEST_F(LimitsTest, AWholeAnswerThatGrowsTooLargeIsAnError) {
   EXPECT_EQ(streamed->events().back()["choices"][0]["finish_reason"], "length");
 }
 
+// --- Texts longer than the context, which has 200 tokens here ---
+
+TEST_F(LimitsTest, ATextThatMayBeCutMayBeLongerThanTheContext) {
+  const std::string text(5000, 'a');
+  const std::string prompt = R"({"prompt":")" + text + '"';
+  Use(kHello);
+  EXPECT_EQ(Ask("POST", "/v1/completions", prompt + "}")->json()["error"]["code"],
+            "context_length_exceeded");
+  EXPECT_EQ(Generate("/v1/completions", prompt + R"(,"context_overflow":"stream"})")->status(),
+            200);
+  const std::string chat = R"({"messages":[{"role":"user","content":")" + text + R"("}])";
+  EXPECT_EQ(Generate("/v1/chat/completions", chat + R"(,"context_overflow":"stream"})")->status(),
+            200);
+  Use(kHello, RenderRoles, {.context_stream = engine::ContextStream{}});
+  EXPECT_EQ(Generate("/v1/completions", prompt + "}")->status(), 200);
+  EXPECT_EQ(Ask("POST", "/v1/completions", prompt + R"(,"context_overflow":"refuse"})")->status(),
+            400);
+}
+
+TEST_F(LimitsTest, ACutMustLeaveRoomInTheContext) {
+  Use(kHello);
+  const auto ask = [&](const std::string& fields) {
+    return Start("POST", "/v1/completions",
+                 R"({"prompt":"p","context_overflow":"stream",)" + fields + "}");
+  };
+  const auto refused = [&](const std::string& fields) {
+    const auto answer = ask(fields);
+    EXPECT_TRUE(answer->Wait());
+    EXPECT_EQ(answer->status(), 400);
+    return answer->json()["error"]["param"].get<std::string>();
+  };
+  EXPECT_EQ(refused(R"("context_sinks":100,"context_window":100)"), "context_window");
+  EXPECT_EQ(refused(R"("context_sinks":100)"), "context_sinks");  // and half of the context
+  EXPECT_EQ(refused(R"("context_sinks":9223372036854775807)"), "context_sinks");
+  const auto fits = ask(R"("context_sinks":99)");
+  ASSERT_TRUE(WaitUntil([&] { return service_->live() == 1; }));
+  service_->StepAll();
+  EXPECT_TRUE(fits->Wait());
+  EXPECT_EQ(fits->status(), 200);
+}
+
+TEST_F(LimitsTest, WhatCannotBeCutKeepsToTheContext) {
+  Use(kHello, RenderRoles, {.context_stream = engine::ContextStream{}});
+  const auto beams =
+      Ask("POST", "/v1/completions", R"({"prompt":"p","use_beam_search":true,"max_tokens":199})");
+  EXPECT_EQ(beams->json()["error"]["code"], "context_length_exceeded");
+  Generate("/v1/completions", R"({"prompt":"p","echo":true,"logprobs":1,"max_tokens":1})");
+  EXPECT_FALSE(service_->requests().at(0).stream.has_value());
+}
+
+// --- What the queue can never take ---
+
+TEST_F(LimitsTest, ARequestHasNoMoreSequencesThanTheQueueTakes) {
+  Use(kHello, RenderRoles, {.max_waiting = 4});
+  const auto param = [&](const std::string& fields) {
+    return Ask("POST", "/v1/completions", R"({"prompt":"p",)" + fields + "}")
+        ->json()["error"]["param"];
+  };
+  EXPECT_EQ(param(R"("n":5)"), "n");
+  EXPECT_EQ(param(R"("use_beam_search":true,"beam_width":5)"), "beam_width");
+  EXPECT_EQ(Generate("/v1/completions", R"({"prompt":"p","n":4})", 4)->status(), 200);
+}
+
 // --- Shutting down ---
 
 TEST_F(LimitsTest, ADrainingServerFinishesWhatItHasAndTakesNoMore) {

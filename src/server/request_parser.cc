@@ -77,6 +77,21 @@ void CheckMinTokens(FieldReader& fields, const GenerationOptions& options) {
   }
 }
 
+// What a beam search of completions cannot do; see ReadGenerationOptions for the rest.
+void CheckBeamSearch(FieldReader& fields, const GenerationOptions& options) {
+  if (!options.use_beam_search) {
+    return;
+  }
+  if (options.best_of > options.n) {
+    fields.Fail("best_of",
+                "above n is not possible with 'use_beam_search'; 'beam_width' says how many texts "
+                "are kept");
+  }
+  if (options.max_tokens == 0) {
+    fields.Fail("max_tokens", "is 0; beam search needs at least one token to choose");
+  }
+}
+
 template <typename Request>
 ApiResult<Request> Finished(FieldReader& fields, Request request) {
   if (!fields.ok()) {
@@ -112,6 +127,12 @@ ApiResult<CompletionRequest> ParseCompletionRequest(const Json& body, const Requ
     fields.Fail("best_of",
                 "above n is not possible with 'stream': the best is known only at the end");
   }
+  if (request.echo && logprobs.has_value() && options.streams_context.value_or(false)) {
+    fields.Fail("echo",
+                "with 'logprobs' needs the whole text; it is not possible with 'context_overflow' "
+                "\"stream\"");
+  }
+  CheckBeamSearch(fields, options);
   CheckMinTokens(fields, options);
   CheckSequences(fields, limits, request.prompts.size(), options.best_of);
   return Finished(fields, std::move(request));

@@ -57,7 +57,9 @@ Result<std::vector<RequestId>> ScriptedService::SubmitAll(
   }
   for (const engine::Submission& one : submissions) {
     const engine::GenerationRequest& request = one.request;
-    if (request.prompt.empty() || request.prompt.size() + request.max_tokens > info_.max_context) {
+    const bool fits = request.stream.has_value() ||
+                      request.prompt.size() + request.max_tokens <= info_.max_context;
+    if (request.prompt.empty() || !fits) {
       return MakeError(ErrorCode::kInvalidArgument, "prompt {} + max_tokens {} over {}",
                        request.prompt.size(), request.max_tokens, info_.max_context);
     }
