@@ -93,6 +93,16 @@ trace::NamingKey RandomKey() {
   return {word(), word()};
 }
 
+// Else every request would be refused.
+Status CheckContextStream(const engine::ContextStream& stream, std::uint64_t context) {
+  const std::uint64_t window = stream.window > 0 ? stream.window : context / 2;
+  if (stream.sinks < context && window < context - stream.sinks) return {};
+  return MakeError(ErrorCode::kInvalidArgument,
+                   "--context-sinks is {} and --context-window {}; together they must be less than "
+                   "the context of {} tokens",
+                   stream.sinks, window, context);
+}
+
 Status Serve(const ServeFlags& flags) {
   const sigset_t end_signals = BlockEndSignals();
   ASHLAR_ASSIGN(ServeSetup setup, ResolveServeFlags(flags));
@@ -102,6 +112,9 @@ Status Serve(const ServeFlags& flags) {
           ? std::filesystem::path(session->file().paths().front()).stem().string()
           : flags.served_model_name;
   engine::EngineRunner runner(session->TakeEngine(), session->clock(), flags.max_waiting);
+  if (setup.api.context_stream) {
+    ASHLAR_TRY(CheckContextStream(*setup.api.context_stream, runner.info().max_context));
+  }
   server::ChatRenderer renderer;
   if (const text::ChatTemplate* const chat_template = session->chat_template()) {
     renderer = [chat_template](const server::Json& context) {

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 
 #include "base/byte_size.h"
@@ -142,8 +143,13 @@ void AddLimitFlags(CLI::App& command, ServeFlags& flags) {
 
 void AddTimeoutFlags(CLI::App& command, ServeFlags& flags) {
   const auto add = [&command](const char* name, double& seconds, double least, const char* what) {
+    // CLI::Range lets NaN through.
+    const auto is_number = [](const std::string& text) {
+      return std::isnan(std::strtod(text.c_str(), nullptr)) ? "must be a number of seconds" : "";
+    };
     command.add_option(name, seconds, what)
         ->check(CLI::Range(least, kMaxTimeoutS))
+        ->check(is_number)
         ->capture_default_str();
   };
   constexpr double kOneMs = 0.001;

@@ -223,6 +223,9 @@ class ServeTest(unittest.TestCase):
             (("--max-prompt-tokens", "0"), "--max-prompt-tokens"),
             (("--idle-timeout", "0"), "--idle-timeout"),
             (("--drain-timeout", "-1"), "--drain-timeout"),
+            (("--drain-timeout", "nan"), "--drain-timeout"),
+            (("--request-timeout", "nan"), "--request-timeout"),
+            (("--context-overflow", "stream", "--context-sinks", CONTEXT // 2), "--context-window"),
         ]
         cli = ashlar_cli.Ashlar(ARGS.binary)
         for flags, named in cases:
