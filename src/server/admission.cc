@@ -110,6 +110,7 @@ Admission::Ticket& Admission::Ticket::operator=(Ticket&& other) noexcept {
     Release();
     admission_ = std::move(other.admission_);
     account_ = other.account_;
+    is_inside_ = std::exchange(other.is_inside_, false);
   }
   return *this;
 }
@@ -135,12 +136,13 @@ std::int64_t Admission::Ticket::RetryAfterS(std::uint64_t waiting, std::uint64_t
 }
 
 void Admission::Ticket::Release() {
-  if (const std::shared_ptr<Admission> admission = std::exchange(admission_, nullptr)) {
-    const std::lock_guard lock(admission->mutex_);
-    --admission->requests_;
-    if (account_ != nullptr) {
-      --account_->requests;
-    }
+  if (!std::exchange(is_inside_, false)) {
+    return;
+  }
+  const std::lock_guard lock(admission_->mutex_);
+  --admission_->requests_;
+  if (account_ != nullptr) {
+    --account_->requests;
   }
 }
 

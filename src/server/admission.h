@@ -72,24 +72,28 @@ class Admission::Ticket {
  public:
   Ticket() = default;  // to nothing
   Ticket(std::shared_ptr<Admission> admission, Account* account)
-      : admission_(std::move(admission)), account_(account) {}
+      : admission_(std::move(admission)), account_(account), is_inside_(true) {}
   Ticket(Ticket&& other) noexcept
-      : admission_(std::move(other.admission_)), account_(other.account_) {}
+      : admission_(std::move(other.admission_)),
+        account_(other.account_),
+        is_inside_(std::exchange(other.is_inside_, false)) {}
   Ticket& operator=(Ticket&& other) noexcept;
   ~Ticket() { Release(); }
 
-  // `tokens` of the tenant's minute were used.
+  // `tokens` of the tenant's minute were used. After Release, too: of an answer that failed, the
+  // engine may end some sequences later.
   void Charge(std::uint64_t tokens);
   // A sequence has been served in so much time, waiting not counted.
   void AddServed(std::int64_t service_ns);
   // See Admission.
   std::int64_t RetryAfterS(std::uint64_t waiting, std::uint64_t running) const;
-  // Leaves. The other calls do nothing from then on.
+  // Leaves: the place is free. Idempotent.
   void Release();
 
  private:
-  std::shared_ptr<Admission> admission_;  // null: released
+  std::shared_ptr<Admission> admission_;  // null: to nothing
   Account* account_ = nullptr;            // of admission_; null: a tenant without quotas
+  bool is_inside_ = false;
 };
 
 }  // namespace ashlar::server

@@ -88,6 +88,18 @@ TEST_F(AdmissionTest, TokensAreUsedUpAndComeBackWithTime) {
   EXPECT_EQ(Refusal(acme_).status, 429);
 }
 
+// Of an answer that failed, the engine may end some sequences after it has left.
+TEST_F(AdmissionTest, WhatIsUsedAfterItsPlaceWasGivenBackIsChargedAsWell) {
+  Ticket ticket = Enter(acme_);
+  ticket.Release();
+  EXPECT_EQ(admission_->requests(), 0u);
+  ticket.Charge(600);
+  EXPECT_EQ(Refusal(acme_).status, 429);
+  Ticket moved = std::move(ticket);
+  moved.Release();
+  EXPECT_EQ(admission_->requests(), 0u);
+}
+
 TEST_F(AdmissionTest, ARateOfOneRefusesForAWhileButNotForEver) {
   const Tenant slow{.name = "slow", .tokens_per_minute = 1};
   Ticket ticket = Enter(slow);

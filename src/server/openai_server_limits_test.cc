@@ -84,6 +84,24 @@ TEST_F(LimitsTest, TokensAreChargedAsUsed) {
   EXPECT_GT(std::stoi(refused->Header("Retry-After")), 20);  // 5 tokens at 10 a minute, or so
 }
 
+TEST_F(LimitsTest, AnAnswerThatFailsIsChargedForAllItsSequences) {
+  Use(FixedScript({'x'}), RenderRoles, {.answers = {.max_bytes = 10}});
+  UseKeys(kKeys);
+  ComeAs("metered-0123456789");
+  const auto failed =
+      Start("POST", "/v1/completions", R"({"prompt":"p","n":5,"logprobs":1,"max_tokens":100})");
+  ASSERT_TRUE(WaitUntil([&] { return service_->live() == 5; }));
+  service_->Step();
+  ASSERT_TRUE(failed->Wait());
+  EXPECT_EQ(failed->status(), 400);
+  EXPECT_EQ(failed->json()["error"]["code"], "answer_too_large");
+  service_->StepAll();  // 5 prompts of 2, of 10 tokens a minute
+  ASSERT_TRUE(WaitUntil([&] { return observer_->ended().size() == 1; }));
+  const GenerationRecord record = observer_->ended().at(0).generation.value();
+  EXPECT_EQ(record.prompt_tokens, 10u);
+  EXPECT_EQ(Ask("POST", "/tokenize", R"({"prompt":"p"})")->status(), 429);
+}
+
 TEST_F(LimitsTest, TheServerTakesSoManyRequests) {
   Use(kHello, RenderRoles, {.max_requests = 1});
   const auto first = Start("POST", "/v1/completions", R"({"prompt":"p"})");
