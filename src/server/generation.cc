@@ -196,7 +196,7 @@ Status Generation::StartBeams() {
       return search.error();
     }
     const std::lock_guard lock(mutex_);
-    beams_.push_back(*std::move(search));
+    beams_.emplace_back(*search);
   }
   return {};
 }
@@ -241,7 +241,7 @@ void Generation::Cancel() {
 
 void Generation::CancelSequences() {
   std::vector<RequestId> ids;
-  std::vector<std::shared_ptr<engine::BeamSearch>> beams;
+  std::vector<std::weak_ptr<engine::BeamSearch>> beams;
   {
     const std::lock_guard lock(mutex_);
     ids = submitted_;
@@ -250,8 +250,10 @@ void Generation::CancelSequences() {
   for (const RequestId id : ids) {
     environment_.service->Cancel(id);
   }
-  for (const auto& search : beams) {
-    search->Cancel();
+  for (const auto& weak : beams) {
+    if (const auto search = weak.lock()) {
+      search->Cancel();
+    }
   }
 }
 

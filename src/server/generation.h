@@ -131,7 +131,9 @@ class Generation : public std::enable_shared_from_this<Generation> {
   std::vector<Event> events_;         // in order, not yet handled
   bool is_round_due_ = true;          // a round is scheduled or running; true until Start is done
   std::vector<RequestId> submitted_;  // by sequence; none with beam search
-  std::vector<std::shared_ptr<engine::BeamSearch>> beams_;  // by prompt
+  // By prompt. Weak: a search holds this, and is held by its sequences in the engine. When the
+  // workers are gone that is all that lets go of it.
+  std::vector<std::weak_ptr<engine::BeamSearch>> beams_;
 
   // Of the one round at a time.
   std::optional<Reply> reply_;  // both until every sequence is accounted for

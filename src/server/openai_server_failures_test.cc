@@ -17,6 +17,9 @@ using testing::OpenAiServerTest;
 
 // --- Clients that leave ---
 
+constexpr std::string_view kBeams =
+    R"({"prompt":"p","max_tokens":5,"use_beam_search":true,"beam_width":2})";
+
 TEST_F(OpenAiServerTest, ADisconnectCancelsEverySequenceAtOnce) {
   for (const std::string stream : {"true", "false"}) {
     Use(FixedScript({'x'}));
@@ -201,6 +204,27 @@ TEST_F(OpenAiServerTest, AnEngineFailureIsAnErrorInEitherForm) {
   ASSERT_TRUE(streamed->Wait());
   EXPECT_EQ(streamed->events().back()["error"]["message"], "out of luck");
   EXPECT_TRUE(streamed->body().ends_with("data: [DONE]\n\n"));
+}
+
+TEST_F(OpenAiServerTest, ABeamSearchTurnedAwayHalfwayMayComeAgain) {
+  Use(FixedScript({'x'}));
+  const auto answer = Start("POST", "/v1/completions", std::string(kBeams));
+  ASSERT_TRUE(WaitUntil([&] { return service_->live() == 1; }));
+  service_->FailSubmits({ErrorCode::kResourceExhausted, "the queue of 2 is full"});
+  service_->Step();
+  ASSERT_TRUE(answer->Wait());
+  EXPECT_EQ(answer->status(), 503);
+  EXPECT_EQ(answer->Header("Retry-After"), "1");
+  EXPECT_EQ(answer->json()["error"]["message"], "the queue of 2 is full");
+}
+
+TEST_F(OpenAiServerTest, AServerThatGoesFirstLetsGoOfABeamSearch) {
+  Use(FixedScript({'x'}));
+  const auto answer = Start("POST", "/v1/completions", std::string(kBeams));
+  ASSERT_TRUE(WaitUntil([&] { return service_->live() == 1; }));
+  server_.reset();
+  service_->StepAll();
+  EXPECT_EQ(observer_->ended().size(), 1u);
 }
 
 TEST_F(OpenAiServerTest, AServerThatGoesFirstLeavesNothingDangling) {
