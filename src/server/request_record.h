@@ -23,7 +23,7 @@ namespace ashlar::server {
 enum class Ending : std::uint8_t {
   kStop,    // an end token or a stop string
   kLength,  // max_tokens
-  kAbort,   // the client left, or the server was stopped
+  kAbort,   // the client left, its deadline passed, or the server turned it away or stopped
   kError,
 };
 inline constexpr std::size_t kEndings = 4;
