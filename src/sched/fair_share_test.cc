@@ -52,6 +52,7 @@ TEST(FairShare, WhoOwesNothingIsForgottenAndTheRestIsBounded) {
 class AdmitAll final : public Memory {
  public:
   Admission Admit(SequenceId) override { return {.answer = Admission::Answer::kAdmitted}; }
+  Admission AdmitAtOnce(SequenceId id) override { return Admit(id); }
   bool Grow(SequenceId, std::uint32_t) override { return true; }
   void Preempt(SequenceId) override {}
   std::uint64_t TokensAtStake(SequenceId) const override { return 0; }

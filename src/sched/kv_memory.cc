@@ -23,13 +23,14 @@ kv::Reuse KvMemory::ReuseFor(const KvText& text) const {
   return options_.reuse == kv::Reuse::kOn && needs_known ? kv::Reuse::kStore : options_.reuse;
 }
 
-Admission KvMemory::Admit(SequenceId id) {
+Admission KvMemory::Admit(SequenceId id, kv::OnPending on_pending) {
   KvText& text = *texts_.at(id);
   const std::uint64_t known = text.tokens.size();
   const std::uint64_t whole = std::max<std::uint64_t>(known, text.max_tokens);
   kv::AdmitOptions options = WholeNeed(known + std::min(whole - known, options_.headroom_tokens));
   options.likely_tokens = whole;
   options.reuse = ReuseFor(text);
+  options.on_pending = on_pending;
   kv::Admission admission = cache_.Admit(
       {.scope = text.scope, .digest = text.digest, .tokens = text.tokens, .hashes = &text.hashes},
       options);

@@ -80,13 +80,15 @@ class KvMemory final : public Memory {
   // Releases what a running sequence holds: its text begins anew.
   static void Restart(KvText& text);
 
-  Admission Admit(SequenceId id) override;
+  Admission Admit(SequenceId id) override { return Admit(id, kv::OnPending::kWait); }
+  Admission AdmitAtOnce(SequenceId id) override { return Admit(id, kv::OnPending::kCompute); }
   bool Grow(SequenceId id, std::uint32_t tokens) override;
   void Preempt(SequenceId id) override;
   std::uint64_t TokensAtStake(SequenceId id) const override;
   std::uint64_t CachedTokens(SequenceId id) override;
 
  private:
+  Admission Admit(SequenceId id, kv::OnPending on_pending);
   kv::Reuse ReuseFor(const KvText& text) const;
 
   kv::KvCache& cache_;

@@ -26,6 +26,8 @@ class Memory {
   // Promises a waiting sequence room for its known tokens and some more. It is asked again when the
   // answer is no. Rule of progress: a sequence alone is admitted, and can Grow to its end.
   virtual Admission Admit(SequenceId id) = 0;
+  // The same, but waits for nobody: what others are computing it computes, too.
+  virtual Admission AdmitAtOnce(SequenceId id) = 0;
   // Makes room for the next tokens of a running sequence. False, and nothing changed: not now.
   [[nodiscard]] virtual bool Grow(SequenceId id, std::uint32_t tokens) = 0;
   // Takes a running sequence's memory. What was computed may be found again at its next Admit.

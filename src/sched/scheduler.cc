@@ -208,17 +208,25 @@ Scheduler::Try Scheduler::TryAdmit(Sequence& next, Memory& memory) {
     return Try::kRefused;
   }
   Sequence& sequence = line_.Choose(next, memory);
-  Admission admission = memory.Admit(sequence.id);
+  const bool waits = sequence.patience_end == 0 || computed_tokens_ < sequence.patience_end;
+  const auto admit = [&] {
+    return waits ? memory.Admit(sequence.id) : memory.AdmitAtOnce(sequence.id);
+  };
+  Admission admission = admit();
   while (admission.answer == Admission::Answer::kNoMemory && PreemptLessUrgent(sequence, memory)) {
-    admission = memory.Admit(sequence.id);
+    admission = admit();
   }
   switch (admission.answer) {
     case Admission::Answer::kAdmitted:
       StartRunning(sequence, admission.cached_tokens);
       return Try::kAdmitted;
     case Admission::Answer::kWait:
-      ASHLAR_CHECK(!running_.empty(), "sequence {} waits for a prefix, and nothing runs",
+      ASHLAR_CHECK(waits && !running_.empty(), "sequence {} waits for a prefix, and nothing runs",
                    sequence.id.value());
+      if (sequence.patience_end == 0) {
+        sequence.patience_end =
+            computed_tokens_ + kPatience * (admission.pending_tokens + limits_.max_step_tokens);
+      }
       line_.Park(sequence, computed_tokens_ + admission.pending_tokens);
       return Try::kParked;
     case Admission::Answer::kNoMemory:
@@ -247,6 +255,7 @@ void Scheduler::StartRunning(Sequence& sequence, std::uint64_t cached_tokens) {
   sequence.computed = cached_tokens;
   sequence.known_at_resume = sequence.is_preempted ? sequence.known : 0;
   sequence.is_preempted = sequence.is_ahead = false;
+  sequence.patience_end = 0;
   const auto behind = [](const Sequence* a, const Sequence* b) { return a->order < b->order; };
   running_.insert(std::ranges::upper_bound(running_, &sequence, behind), &sequence);
 }

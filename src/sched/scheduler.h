@@ -29,8 +29,10 @@
 // its tenant's share while it prefills; it is overtaken only by one that is more urgent or older.
 // Whoever was preempted, or refused memory, goes before new ones of its priority, the oldest first,
 // and all behind it wait: so memory comes together. Whoever waits for a prefix waits for a running
-// sequence and is asked again when that goes. Only priorities may starve somebody, as they are
-// meant to: by strictly more urgent ones that keep coming.
+// sequence, is asked again when that goes, and has patience: when all together have computed
+// kPatience times as much as it lacks, and a step, it computes the prefix itself. (The other may be
+// kept from its turn by some that are less urgent than who waits.) Only priorities may starve
+// somebody, as they are meant to: by strictly more urgent ones that keep coming.
 //
 // Cost: a plan is O(running + admitted x (running + tenants that wait)), and O(running) more for
 // each victim. Decode steps allocate nothing.
@@ -78,6 +80,8 @@ class Scheduler {
   static constexpr std::uint32_t kPrefillFloor = 16;
   // How many sequences may turn out to wait for a prefix in one step.
   static constexpr std::uint32_t kMaxParkedPerStep = 64;
+  // A sequence waits for a prefix for as long as whoever computes it gets this part of the work.
+  static constexpr std::uint64_t kPatience = 16;
   // Steps after which a sequence that memory was refused is asked about again though none was given
   // back: what it shares may have changed.
   static constexpr std::uint64_t kAskAgainSteps = 16;

@@ -21,6 +21,10 @@ class ScriptedMemory final : public Memory {
     asked.push_back(id);
     return admit(id);
   }
+  Admission AdmitAtOnce(SequenceId id) override {
+    asked_at_once.push_back(id);
+    return {.answer = Answer::kAdmitted};
+  }
   bool Grow(SequenceId id, std::uint32_t tokens) override { return grow(id, tokens); }
   void Preempt(SequenceId id) override { preempted.push_back(id); }
   std::uint64_t TokensAtStake(SequenceId id) const override {
@@ -38,6 +42,7 @@ class ScriptedMemory final : public Memory {
   std::map<SequenceId, std::uint64_t> stakes;
   std::map<SequenceId, std::uint64_t> cached;
   std::vector<SequenceId> asked;
+  std::vector<SequenceId> asked_at_once;
   std::vector<SequenceId> preempted;
 };
 
@@ -376,6 +381,33 @@ TEST_F(SchedulerTest, AsksAboutABoundedNumberThatWaitForAPrefix) {
   for (std::uint64_t id = 1; id < Scheduler::kMaxParkedPerStep + 2; ++id) {
     EXPECT_TRUE(scheduler.Remove(Id(id)));
   }
+}
+
+// The prefix of 2 is 1's to compute, but others that are less urgent than 2 and more than 1 come
+// and come.
+TEST_F(SchedulerTest, WhoeverWaitsForAPrefixIsNotKeptWaitingByLessUrgentOnes) {
+  Scheduler scheduler({.max_step_tokens = 4, .prefill_chunk = 4, .max_running = 3});
+  scheduler.Add({.id = Id(1), .tokens = 100, .priority = 9});
+  Step(scheduler);
+  scheduler.Add({.id = Id(2), .tokens = 100});
+  memory_.admit = [](SequenceId id) {
+    return id == Id(2) ? Admission{.answer = Answer::kWait, .pending_tokens = 10}
+                       : Admission{.answer = Answer::kAdmitted};
+  };
+  constexpr std::uint64_t kSteps = Scheduler::kPatience * (10 + 4) / 4;
+  for (std::uint64_t step = 0; step < kSteps; ++step) {
+    scheduler.Add({.id = Id(3 + step), .tokens = 4, .priority = 5});
+    ASSERT_EQ(IdsOf(Step(scheduler).items), std::vector{Id(3 + step)});
+    scheduler.Remove(Id(3 + step));
+  }
+  EXPECT_TRUE(memory_.asked_at_once.empty());
+  while (memory_.asked_at_once.empty()) {  // until its time comes to be asked about again
+    ASSERT_LT(memory_.asked.size(), 2 * kSteps);
+    scheduler.Add({.id = Id(1000 + memory_.asked.size()), .tokens = 4, .priority = 5});
+    const StepPlan plan = Step(scheduler);
+    if (plan.items.at(0).id != Id(2)) scheduler.Remove(plan.items.at(0).id);
+  }
+  EXPECT_EQ(memory_.asked_at_once, std::vector{Id(2)});
 }
 
 // --- Preemption ---

@@ -28,6 +28,7 @@ struct Sequence {
   std::uint64_t refused_step = 0;    // the last one in which there was no memory for it
   std::uint64_t refused_epoch = 0;   // how often memory had been given back by then
   std::uint64_t wake_at = 0;         // kParked: computed tokens after which to ask again
+  std::uint64_t patience_end = 0;    // computed tokens after which it waits for no prefix; 0: unset
   std::uint32_t passed = 0;          // how often a cached prompt went before it
 
   // Nothing was gained yet by resuming it.

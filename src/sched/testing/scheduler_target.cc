@@ -113,6 +113,11 @@ Admission NaiveMemory::Admit(SequenceId id) {
     return {.answer = Admission::Answer::kWait,
             .pending_tokens = 1 + RandomBits(seed_, 6, calls_) % 20};
   }
+  return AdmitAtOnce(id);
+}
+
+Admission NaiveMemory::AdmitAtOnce(SequenceId id) {
+  Text& text = texts_.at(id);
   text.is_parked = false;
   const std::uint64_t whole = std::max(text.known, text.request->stored_tokens());
   const std::uint64_t promised =

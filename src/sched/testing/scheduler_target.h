@@ -56,6 +56,7 @@ class NaiveMemory final : public Memory {
   std::uint64_t live() const;
 
   Admission Admit(SequenceId id) override;
+  Admission AdmitAtOnce(SequenceId id) override;
   bool Grow(SequenceId id, std::uint32_t tokens) override;
   void Preempt(SequenceId id) override;
   std::uint64_t TokensAtStake(SequenceId id) const override { return texts_.at(id).computed; }
