@@ -11,7 +11,7 @@ namespace ashlar::simulate {
 namespace {
 
 constexpr std::uint64_t kProgressEvery = 256;
-constexpr double kMaxNs = 9e18;
+constexpr std::int64_t kMaxNs = 4'000'000'000'000'000'000;  // 126 years; twice as many fit
 
 class ServeRun {
  public:
@@ -28,6 +28,12 @@ class ServeRun {
     for (std::uint64_t i = 0; i < options_.concurrency; ++i) GivePlace();
     ASHLAR_TRY(ReadNext());
     for (;;) {
+      if (clock_.NowNs() > kMaxNs) {
+        return MakeError(ErrorCode::kInvalidArgument,
+                         "after {} requests more than 126 years have passed; see --cost and "
+                         "--time-scale",
+                         number_);
+      }
       while (has_next_ && IsDue()) {
         Arrive(progress);
         ASHLAR_TRY(ReadNext());
@@ -55,7 +61,7 @@ class ServeRun {
     if (!has_next_ || is_closed()) return {};
     if (number_ == 0) first_ms_ = next_.timestamp_ms;
     const double ns = (next_.timestamp_ms - first_ms_) * 1e6 * options_.time_scale;
-    next_ns_ = static_cast<std::int64_t>(std::min(ns, kMaxNs));
+    next_ns_ = static_cast<std::int64_t>(std::min(ns, static_cast<double>(kMaxNs)));
     return {};
   }
 

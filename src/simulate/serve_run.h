@@ -25,7 +25,7 @@ struct ServeRunOptions {
 };
 
 // In memory for the requests that are there at a time. Errors: the source's; as
-// VirtualEngine::Create.
+// VirtualEngine::Create; kInvalidArgument when more than 126 years would pass.
 Status RunServe(const OpenSource& open, const kv::KvLayout& layout, const ServeRunOptions& options,
                 const CostModel& cost, const Progress& progress, Results& results);
 

@@ -116,6 +116,18 @@ TEST(ServeRun, WhatCannotFitAndWhatFindsTheQueueFullIsCounted) {
   EXPECT_EQ(results.requests, 2U);
 }
 
+TEST(ServeRun, TimeDoesNotRunOver) {
+  const CostModel cost = CostModel::Of(CostModel::Measured{.step_ns = 1e15});
+  Results results;
+  const std::vector<trace::Request> trace(2, Ask(0, 32, 6000));
+  const Status status = RunServe(
+      [&]() -> std::unique_ptr<trace::Source> { return std::make_unique<ListSource>(trace); },
+      Layout(), Options(), cost, [](std::uint64_t) {}, results);
+  ASSERT_FALSE(status.ok());
+  EXPECT_THAT(status.error().message, testing::HasSubstr("126 years"));
+  EXPECT_EQ(Simulated({Ask(0, 32, 1), Ask(1e12, 32, 1)}, Options(), cost).requests, 2U);
+}
+
 TEST(ServeRun, GoodputCountsWhatIsWithinTheTargets) {
   const CostModel cost = CostModel::Of(CostModel::Measured{.step_ns = 10.0 * kMs});
   Results results;
