@@ -132,6 +132,9 @@ ApiResult<CompletionRequest> ParseCompletionRequest(const Json& body, const Requ
                 "with 'logprobs' needs the whole text; it is not possible with 'context_overflow' "
                 "\"stream\"");
   }
+  if (options.use_beam_search && request.echo && logprobs.has_value()) {
+    fields.Fail("echo", "with 'logprobs' is not possible with 'use_beam_search'");
+  }
   CheckBeamSearch(fields, options);
   CheckMinTokens(fields, options);
   CheckSequences(fields, limits, request.prompts.size(), options.best_of);

@@ -208,6 +208,7 @@ TEST(ParseCompletionRequest, NamesTheFieldOfServiceOrSearchThatIsWrong) {
       {"echo", R"("echo":true,"logprobs":0,"context_overflow":"stream")"},
       {"use_beam_search", R"("use_beam_search":true,"presence_penalty":1)"},
       {"use_beam_search", R"("use_beam_search":true,"logit_bias":{"5":1})"},
+      {"echo", R"("use_beam_search":true,"echo":true,"logprobs":1)"},
       {"context_overflow", R"("context_overflow":"truncate")"},
       {"context_overflow", R"("context_overflow":true)"},
       {"context_sinks", R"("context_sinks":4)"},
