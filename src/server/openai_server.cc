@@ -73,12 +73,14 @@ OpenAiServer::OpenAiServer(engine::Service& service, const text::Tokenizer& toke
           options_.clock != nullptr ? *options_.clock : SystemClock(), options_.max_requests)),
       answer_memory_(std::make_shared<AnswerMemory>(options_.answers)),
       intake_(options_.intake_threads),
+      long_intake_(1),
       output_(std::make_shared<WorkerPool>(options_.output_threads)) {
   ASHLAR_CHECK(!options_.model_names.empty(), "a server needs a model name");
 }
 
 OpenAiServer::~OpenAiServer() {
   intake_.Stop();
+  long_intake_.Stop();
   output_->Stop();
 }
 
@@ -128,7 +130,8 @@ void OpenAiServer::TakeIn(net::HttpRequest request, BodyHandler handler, const R
     return;
   }
   reply.record().ticket = std::move(ticket).value();
-  intake_.Post([this, request = std::move(request), handler, reply] {
+  WorkerPool& pool = request.body.size() > kLongBodyBytes ? long_intake_ : intake_;
+  pool.Post([this, request = std::move(request), handler, reply] {
     HandleBody(request, handler, reply);
   });
 }

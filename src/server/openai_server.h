@@ -35,12 +35,16 @@
 
 namespace ashlar::server {
 
+// To tokenise a text of megabytes takes seconds: requests longer than this wait for each other, and
+// hold up no short one.
+inline constexpr std::size_t kLongBodyBytes = 256 * 1024;
+
 struct OpenAiServerOptions {
   std::vector<std::string>
       model_names;                    // at least one; answers carry the one asked for, or the first
   std::string version;                // of /version
   std::optional<std::uint64_t> seed;  // of requests without one; else random
-  std::size_t intake_threads = 2;     // a long text to tokenise does not hold up short ones
+  std::size_t intake_threads = 2;     // of requests up to kLongBodyBytes; one more for longer ones
   std::size_t output_threads = 1;
   std::size_t max_requests = 4096;                        // inside at once, see Admission
   std::size_t max_waiting = 1024;                         // sequences the engine queues
@@ -122,6 +126,7 @@ class OpenAiServer {
   const std::shared_ptr<Admission> admission_;
   const std::shared_ptr<AnswerMemory> answer_memory_;
   WorkerPool intake_;
+  WorkerPool long_intake_;
   const std::shared_ptr<WorkerPool> output_;  // shared with generations that outlive this
 };
 

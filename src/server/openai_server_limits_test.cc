@@ -1,14 +1,18 @@
 // Keys, quotas, bounds of answers, shutting down.
 #include <gtest/gtest.h>
 
+#include <future>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "server/testing/api_fixture.h"
 
 namespace ashlar::server {
 namespace {
 
+using testing::CapturedAnswer;
 using testing::FixedScript;
 using testing::kHello;
 using testing::OpenAiServerTest;
@@ -237,6 +241,26 @@ TEST_F(LimitsTest, WhatCannotBeCutKeepsToTheContext) {
   EXPECT_EQ(beams->json()["error"]["code"], "context_length_exceeded");
   Generate("/v1/completions", R"({"prompt":"p","echo":true,"logprobs":1,"max_tokens":1})");
   EXPECT_FALSE(service_->requests().at(0).stream.has_value());
+}
+
+// --- What takes long to read ---
+
+TEST_F(LimitsTest, LongTextsHoldUpNoShortOnes) {
+  std::promise<void> go_on;
+  Use(kHello, [wait = go_on.get_future().share()](const Json&) -> Result<std::string> {
+    wait.wait();
+    return std::string("p");
+  });
+  const std::string body =
+      R"({"messages":[{"role":"user","content":")" + std::string(kLongBodyBytes, 'a') + R"("}]})";
+  std::vector<std::shared_ptr<CapturedAnswer>> long_ones;
+  for (int i = 0; i < 4; ++i) long_ones.push_back(Start("POST", "/tokenize", body));
+  EXPECT_EQ(Ask("POST", "/tokenize", R"({"prompt":"p"})")->status(), 200);
+  go_on.set_value();
+  for (const auto& answer : long_ones) {
+    EXPECT_TRUE(answer->Wait());
+    EXPECT_EQ(answer->status(), 200);
+  }
 }
 
 // --- What the queue can never take ---
