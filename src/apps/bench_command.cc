@@ -102,9 +102,9 @@ BenchPart AddCacheBench(CLI::App& bench) {
 CommandBody AddBenchCommand(CLI::App& app) {
   CLI::App* const command = app.add_subcommand("bench", "measure a part of the program");
   command->require_subcommand(1);
-  const std::vector<BenchPart> parts = {AddCacheBench(*command), AddLimitsBench(*command),
-                                        AddAttentionBench(*command), AddServeBench(*command),
-                                        AddCostBench(*command)};
+  const std::vector<BenchPart> parts = {AddCacheBench(*command),     AddLimitsBench(*command),
+                                        AddAttentionBench(*command), AddMatmulBench(*command),
+                                        AddServeBench(*command),     AddCostBench(*command)};
   return [parts]() -> Status {
     for (const BenchPart& part : parts) {
       if (part.command->parsed()) return part.body();

@@ -14,6 +14,7 @@ struct BenchPart {
 
 BenchPart AddLimitsBench(CLI::App& bench);
 BenchPart AddAttentionBench(CLI::App& bench);
+BenchPart AddMatmulBench(CLI::App& bench);
 BenchPart AddServeBench(CLI::App& bench);
 BenchPart AddCostBench(CLI::App& bench);
 

@@ -88,8 +88,8 @@ Result<eval::Windows> ReadWindows(const EvalFlags& flags, const text::Tokenizer&
 
 class EvalCommand {
  public:
-  EvalCommand(const EvalFlags& flags, const LoadedModel& loaded, kernels::Isa isa)
-      : flags_(flags), loaded_(loaded), isa_(isa) {}
+  EvalCommand(const EvalFlags& flags, const LoadedModel& loaded, const EngineSetup& setup)
+      : flags_(flags), loaded_(loaded), isa_(setup.isa), activations_(setup.engine.activations) {}
 
   Status Run() {
     ASHLAR_TRY(CheckWritable(flags_.svg));
@@ -99,11 +99,11 @@ class EvalCommand {
     const SteadyClock clock;
     const std::int64_t start_ns = clock.NowNs();
     ProgressLine progress;
-    ASHLAR_ASSIGN(
-        const eval::QualityReport report,
-        eval::MeasureCodecs(
-            {loaded_.model(), kernels::KernelsFor(isa_), loaded_.pool()}, windows, flags_.quality,
-            [&](std::uint64_t done, std::uint64_t all) { progress.Show(done, all); }));
+    ASHLAR_ASSIGN(const eval::QualityReport report,
+                  eval::MeasureCodecs(
+                      {loaded_.model(), kernels::KernelsFor(isa_), loaded_.pool(), activations_},
+                      windows, flags_.quality,
+                      [&](std::uint64_t done, std::uint64_t all) { progress.Show(done, all); }));
     ASHLAR_LOG_INFO("{}; {} beside the weights, {:.0f} s", Setting(report),
                     FormatByteSize(report.memory_bytes),
                     static_cast<double>(clock.NowNs() - start_ns) * 1e-9);
@@ -125,15 +125,17 @@ class EvalCommand {
   }
   std::string Setting(const eval::QualityReport& report) const {
     return fmt::format(
-        "{}: {} window{} of {} tokens, {} scored positions, blocks of {} tokens", ModelName(),
+        "{}: {} window{} of {} tokens, {} scored positions, blocks of {} tokens{}", ModelName(),
         windows_, windows_ == 1 ? "" : "s", flags_.windows.window_tokens,
-        FormatWithCommas(report.codecs.front().positions), flags_.quality.block_tokens);
+        FormatWithCommas(report.codecs.front().positions), flags_.quality.block_tokens,
+        activations_ == model::Activations::kInt8 ? ", activations of 8 bits" : "");
   }
   void PrintJson(const eval::QualityReport& report) const;
 
   const EvalFlags& flags_;
   const LoadedModel& loaded_;
   kernels::Isa isa_;
+  model::Activations activations_;
   std::size_t windows_ = 0;
 };
 
@@ -141,6 +143,7 @@ void EvalCommand::PrintJson(const eval::QualityReport& report) const {
   for (const eval::CodecQuality& codec : report.codecs) {
     const Json json = {{"codec", codec.codec},
                        {"kv_bytes_per_token", codec.kv_bytes_per_token},
+                       {"activations", model::NameOf(activations_)},
                        {"mean_kl_nats", codec.mean_kl_nats},
                        {"mean_kl_stderr_nats", codec.mean_kl_stderr_nats},
                        {"p99_kl_nats", codec.p99_kl_nats},
@@ -167,6 +170,11 @@ CommandBody AddEvalCommand(CLI::App& app) {
   CLI::App* const command =
       app.add_subcommand("eval", "what KV codecs cost in quality, on a held text");
   AddModelFlags(*command, flags->engine);
+  flags->engine.activations = "f32";
+  command
+      ->add_option("--activations", flags->engine.activations,
+                   "int8 or f32, of the codecs; the cache in f32 they are compared with has f32")
+      ->capture_default_str();
   command->add_option("--text", flags->text, "UTF-8 file the model is judged on")->required();
   command
       ->add_option("--codecs", flags->quality.codecs,
@@ -192,7 +200,7 @@ CommandBody AddEvalCommand(CLI::App& app) {
     ASHLAR_ASSIGN(const LoadedModel loaded, LoadedModel::Open(setup.model_path, setup.threads));
     ASHLAR_ASSIGN(flags->windows.window_tokens,
                   ParseWindow(flags->window, loaded.model().config()));
-    return EvalCommand(*flags, loaded, setup.isa).Run();
+    return EvalCommand(*flags, loaded, setup).Run();
   };
 }
 

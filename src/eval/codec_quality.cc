@@ -119,7 +119,9 @@ Result<std::unique_ptr<Measurement>> Measurement::Create(const Machine& machine,
                             .max_tokens = window,
                             .chunk_tokens = options.chunk_tokens};
   made->positions_ = windows * (window - 1 - options.skip_tokens);
-  ASHLAR_ASSIGN(made->reference_, CachedModel::Create(machine, kReference, shape));
+  Machine exact = machine;
+  exact.activations = model::Activations::kF32;
+  ASHLAR_ASSIGN(made->reference_, CachedModel::Create(exact, kReference, shape));
   for (const std::string& codec : options.codecs) {
     Subject subject;
     ASHLAR_ASSIGN(subject.model, CachedModel::Create(machine, codec, shape));

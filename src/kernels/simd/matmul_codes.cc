@@ -39,6 +39,44 @@ HWY_INLINE std::int32_t FourCodes(const std::int8_t* codes) {
   return four;
 }
 
+// --- Codes ---
+
+HWY_INLINE void EncodeBlock(const float* x, ActivationBlock& out) {
+  constexpr std::size_t kHalf = kVectorsPer16;
+  const D d;
+  const DU32 du;
+  V values[2 * kHalf];
+  auto bits = hn::Zero(du);  // of the greatest magnitude; anything not finite is greater still
+  ASHLAR_UNROLL
+  for (std::size_t i = 0; i < 2 * kHalf; ++i) {
+    values[i] = hn::LoadU(d, x + i * kLanes);
+    bits = hn::Max(bits, hn::BitCast(du, hn::Abs(values[i])));
+  }
+  float inverse_step;
+  out.step = StepOf(hn::GetLane(hn::MaxOfLanes(du, bits)), kActivationLevels, inverse_step);
+  const V inverse = hn::Set(d, inverse_step);
+  const hn::Rebind<std::int8_t, D> d8;
+  std::int32_t sums[2];
+  ASHLAR_UNROLL
+  for (std::size_t half = 0; half < 2; ++half) {
+    VI32 sum = hn::Zero(DI32());
+    ASHLAR_UNROLL
+    for (std::size_t i = half * kHalf; i < (half + 1) * kHalf; ++i) {
+      // Within the levels: the product is at most 127 (1 + 2^-22). NaN and infinity have none.
+      const V steps = inverse_step == 0.0f ? hn::Zero(d) : hn::Mul(values[i], inverse);
+      const VI32 code = NearestOf(steps);
+      sum = hn::Add(sum, code);
+      hn::StoreU(hn::DemoteTo(d8, code), d8, out.code + i * kLanes);
+    }
+    sums[half] = hn::GetLane(hn::SumOfLanes(DI32(), sum));
+    out.half_step_sum[half] = out.step * static_cast<float>(sums[half]);
+    out.minus_half_sum[half] = -sums[half];
+  }
+  out.step_sum = out.step * static_cast<float>(sums[0] + sums[1]);
+  out.minus_sum = -(sums[0] + sums[1]);
+  out.unused = 0;
+}
+
 // --- sum + the products of vectors kFrom to kTo of a unit with their codes ---
 
 #if HWY_TARGET == HWY_AVX3
@@ -246,26 +284,8 @@ void MatmulCodesOf(const MatmulCodesArgs& args) {
 }  // namespace
 
 void EncodeActivations(const EncodeActivationsArgs& args) {
-  const VU8 ones = hn::Set(DU8(), std::uint8_t{1});
-  alignas(64) std::int32_t sums[2 * kActivationColumns / 4];
   for (std::size_t c = 0; c < args.k; c += kActivationColumns) {
-    ActivationBlock& out = args.out[c / kActivationColumns * args.stride];
-    out.step = MakeDigits<kActivationLevels>(args.x + c, kActivationColumns, out.code, nullptr);
-    // Sums of four codes each.
-    for (std::size_t i = 0; i < kActivationColumns; i += 4 * kLanes) {
-      const VI32 four = DotU7S8(hn::Zero(DI32()), ones, hn::LoadU(DI8(), out.code + i));
-      hn::StoreU(four, DI32(), sums + i / 4);
-    }
-    std::int32_t halves[2];
-    for (std::size_t half = 0; half < 2; ++half) {
-      const std::int32_t* const s = sums + 4 * half;
-      halves[half] = s[0] + s[1] + s[2] + s[3];
-      out.half_step_sum[half] = out.step * static_cast<float>(halves[half]);
-      out.minus_half_sum[half] = -halves[half];
-    }
-    out.step_sum = out.step * static_cast<float>(halves[0] + halves[1]);
-    out.minus_sum = -(halves[0] + halves[1]);
-    out.unused = 0;
+    EncodeBlock(args.x + c, args.out[c / kActivationColumns * args.stride]);
   }
 }
 
