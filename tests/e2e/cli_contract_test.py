@@ -107,7 +107,7 @@ class CliContractTest(unittest.TestCase):
     # usage
 
     def test_help_is_a_success(self):
-        benches = [("bench", part) for part in ("cache", "limits", "attention")]
+        benches = [("bench", part) for part in ("cache", "limits", "attention", "matmul")]
         for command in ((), ("run",), ("serve",), ("inspect",), ("eval",), ("bench",), *benches):
             outcome = self.ashlar.call(*command, "--help")
             self.assertEqual(outcome.code, OK, outcome.stderr)
@@ -365,6 +365,25 @@ class CliContractTest(unittest.TestCase):
         for row in rows:
             self.assertGreater(row[units[row["name"]]], 0)
 
+    def test_bench_matmul_gives_a_figure_for_every_format_and_number_of_rows(self):
+        command = ("bench", "matmul", "--quick", "--json", "--threads", "2", "--rows", "1,512")
+        outcome = self.ashlar.call(*command, "--type", "F16,Q4_K,MXFP4")
+        self.assertEqual(outcome.code, OK, outcome.stderr)
+        rows = [json.loads(line) for line in outcome.stdout.splitlines()]
+        self.assertEqual(
+            [(row["params"]["dtype"], row["name"], row["params"]["limit"]) for row in rows],
+            [
+                ("F16", "decode", "read"),
+                ("F16", "prefill", "f32_fma"),
+                ("Q4_K", "decode", "read"),
+                ("Q4_K", "prefill", "int8_dot"),
+                ("MXFP4", "decode", "read"),
+                ("MXFP4", "prefill", "int8_dot"),
+            ],
+        )
+        for row in rows:
+            self.assertGreater(row["ratio_to_limit"], 0)
+
     def test_bench_limits_prints_a_column_for_every_number_of_threads(self):
         outcome = self.ashlar.call("bench", "limits", "--quick", "--threads", "2")
         self.assertEqual(outcome.code, OK, outcome.stderr)
@@ -428,6 +447,11 @@ class CliContractTest(unittest.TestCase):
         for part, flag, value in (
             ("limits", "--threads", "257"),
             ("limits", "--isa", "mmx"),
+            ("matmul", "--type", "Q4_9"),
+            ("matmul", "--rows", "0"),
+            ("matmul", "--rows", "513"),
+            ("matmul", "--activations", "int4"),
+            ("matmul", "--min-time-ms", "0"),
             ("attention", "--threads", "257"),
             ("attention", "--isa", "mmx"),
             ("attention", "--geometry", "9q4kv64"),
