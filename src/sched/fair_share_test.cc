@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
+#include <vector>
 
+#include "base/rng.h"
 #include "sched/scheduler.h"
 
 namespace ashlar::sched {
@@ -97,6 +100,66 @@ TEST(FairShare, BackloggedTenantsAreServedByTheirWeights) {
     }
     EXPECT_GT(served[0], 1000u);
   }
+}
+
+// Three tenants that always have something waiting, with random weights, lengths and limits: in no
+// step has one been served more than what runs at once beyond its share.
+TEST(FairShare, NoRandomBacklogLeavesAnybodyBehind) {
+  constexpr std::uint64_t kTenants = 3;
+  constexpr std::uint64_t kEach = 40;
+  std::uint64_t steps = 0;
+  for (std::uint64_t seed = 0; seed < 1000; ++seed) {
+    SCOPED_TRACE(seed);
+    std::uint64_t draws = 0;
+    const auto random = [&](std::uint64_t below) { return RandomBits(seed, 5, draws++) % below; };
+    const auto running = static_cast<std::uint32_t>(1 + random(8));
+    Scheduler scheduler({.max_step_tokens = running + static_cast<std::uint32_t>(random(40)),
+                         .prefill_chunk = static_cast<std::uint32_t>(1 + random(30)),
+                         .max_running = running});
+    AdmitAll memory;
+    struct Request {
+      std::uint64_t tenant;
+      std::uint64_t generate;
+    };
+    std::vector<Request> requests;
+    std::uint32_t weights[kTenants];
+    for (std::uint32_t& weight : weights) weight = static_cast<std::uint32_t>(1 + random(4));
+    std::uint64_t longest = 0;
+    for (std::uint64_t tenant = 0; tenant < kTenants; ++tenant) {
+      for (std::uint64_t i = 0; i < kEach; ++i) {
+        const std::uint64_t prompt = 1 + random(60);
+        requests.push_back({.tenant = tenant, .generate = 1 + random(20)});
+        longest = std::max(longest, prompt + requests.back().generate - 1);
+        scheduler.Add({.id = SequenceId(requests.size() - 1),
+                       .tokens = prompt,
+                       .tenant = std::string(1, static_cast<char>('a' + tenant)),
+                       .weight = weights[tenant]});
+      }
+    }
+    double served[kTenants] = {};  // over weight
+    std::uint64_t waiting[kTenants] = {kEach, kEach, kEach};
+    while (std::ranges::min(waiting) > 0) {
+      const StepPlan plan = scheduler.Plan(memory);
+      scheduler.Commit();
+      ++steps;
+      for (const AdmittedSequence& admitted : plan.admitted) {
+        --waiting[requests[admitted.id.value()].tenant];
+      }
+      for (const StepItem& item : plan.items) {
+        Request& request = requests[item.id.value()];
+        served[request.tenant] += static_cast<double>(item.tokens) / weights[request.tenant];
+        if (!item.reaches_end) continue;
+        if (--request.generate == 0) {
+          scheduler.Remove(item.id);
+        } else {
+          scheduler.Append(item.id);
+        }
+      }
+      const auto [least, most] = std::ranges::minmax(served);
+      ASSERT_LE(most - least, static_cast<double>(running * longest));
+    }
+  }
+  EXPECT_GT(steps, 50'000u);
 }
 
 }  // namespace
