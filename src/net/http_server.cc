@@ -124,6 +124,7 @@ class AsioHttpServer final : public HttpServer {
  private:
   void Accept();
   void OnAccept(const error_code& error, Socket socket);
+  void TakeConnection(Socket socket);
 
   const std::shared_ptr<ServerCore> core_;
   asio::basic_socket_acceptor<tcp, Strand> acceptor_;
@@ -196,6 +197,16 @@ void AsioHttpServer::OnAccept(const error_code& error, Socket socket) {
     });
     return;
   }
+  try {
+    TakeConnection(std::move(socket));
+  } catch (
+      const std::exception& failure) {  // out of memory: this client is lost, not those to come
+    ASHLAR_LOG_ERROR("net: cannot take a connection: {}", failure.what());
+  }
+  Accept();
+}
+
+void AsioHttpServer::TakeConnection(Socket socket) {
   error_code ignored;
   socket.non_blocking(true, ignored);
   TuneSocket(socket.native_handle(), core_->options.idle_timeout_ms);
@@ -215,7 +226,6 @@ void AsioHttpServer::OnAccept(const error_code& error, Socket socket) {
   } else if (count < core_->options.max_connections + kMaxRefusing) {
     connection->StartRefusing();
   }
-  Accept();
 }
 
 void AsioHttpServer::Stop(std::int64_t drain_ms) {

@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <exception>
 #include <string_view>
 #include <utility>
 
+#include "base/log.h"
 #include "engine/monitor.h"
 #include "server/api_error.h"
 #include "server/dashboard_page.h"
@@ -74,7 +76,11 @@ void ControlRoutes::AddRoutes(Router& router) {
   const auto add = [&](Route route, WorkerPool& workers, Answer answer) {
     route.handle = [this, &workers, answer](net::HttpRequest request, const Reply& reply) {
       workers.Post([this, answer, request = std::move(request), reply] {
-        reply.Send((this->*answer)(request));
+        try {
+          reply.Send((this->*answer)(request));
+        } catch (const std::exception& error) {  // out of memory. The reply, dropped, answers 500
+          ASHLAR_LOG_ERROR("server: {} {}: {}", request.method, request.path, error.what());
+        }
       });
     };
     router.Add(std::move(route));
