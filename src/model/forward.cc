@@ -166,8 +166,7 @@ void ForwardPass::EncodeInputs(std::span<const Product> products) {
     const Product& product = products[i];
     const kernels::PackedMatrix& w = product.linear->w;
     if (activations_ != Activations::kInt8 || !kernels::IsQuantised(w.dtype)) continue;
-    const Product* const last =
-        encodings_.empty() ? nullptr : &products[encodings_.back().product];
+    const Product* const last = encodings_.empty() ? nullptr : &products[encodings_.back().product];
     const bool is_shared = last != nullptr && last->x == product.x && last->rows == product.rows &&
                            last->linear->w.k == w.k;
     if (!is_shared) {
