@@ -43,19 +43,25 @@ inline constexpr Levels kIq4NlLevels = {1,   24,  45,  63,  79,  93,  106, 118,
 inline constexpr Levels kMxfp4Levels = {16, 17, 18, 19, 20, 22, 24, 28,
                                         16, 15, 14, 13, 12, 10, 8,  4};
 
+enum class Codebook : std::uint8_t { kNone, kIq4Nl, kMxfp4 };
+// Precondition: not kNone.
+constexpr const Levels& LevelsOf(Codebook codebook) {
+  return codebook == Codebook::kIq4Nl ? kIq4NlLevels : kMxfp4Levels;
+}
+
 struct BlockShape {
   std::uint32_t columns;      // elements of a block
   std::uint32_t sub_columns;  // elements that share d and m
   std::uint32_t bits;         // of a code
   std::uint32_t offset;       // m = -offset * d when the format stores no minimum
   bool has_minimum;
-  bool has_sub_scales;             // K-quants: the f16 values are scaled again per sub-block
-  const Levels* levels = nullptr;  // the codebook
-  bool has_bf16_scale = false;     // d is stored as bf16, which holds any power of two
+  bool has_sub_scales;  // K-quants: the f16 values are scaled again per sub-block
+  Codebook codebook = Codebook::kNone;
+  bool has_bf16_scale = false;  // d is stored as bf16, which holds any power of two
 
   constexpr std::uint32_t subs() const { return columns / sub_columns; }
   constexpr std::uint32_t QOf(std::uint8_t code) const {
-    return levels == nullptr ? code : (*levels)[code];
+    return codebook == Codebook::kNone ? code : LevelsOf(codebook)[code];
   }
   constexpr std::uint32_t max_q() const {
     std::uint32_t most = 0;
@@ -96,9 +102,9 @@ constexpr BlockShape ShapeOf(DType dtype) {
     case DType::kQ3_K:
       return {256, 16, 3, 4, false, true};
     case DType::kIQ4_NL:
-      return {32, 32, 4, 128, false, false, &kIq4NlLevels};
+      return {32, 32, 4, 128, false, false, Codebook::kIq4Nl};
     case DType::kMXFP4:
-      return {32, 32, 4, 16, false, false, &kMxfp4Levels, true};
+      return {32, 32, 4, 16, false, false, Codebook::kMxfp4, true};
     default:
       ASHLAR_CHECK(false, "{} has no blocks", NameOf(dtype));
   }

@@ -57,9 +57,9 @@ HWY_INLINE hn::Vec<DU32> UnitVector(const std::byte* words) {
     if constexpr (kAbove.shift > kLow) above = hn::ShiftRight<kAbove.shift - kLow>(above);
     q = hn::Or(q, hn::And(above, hn::Set(du, FieldsMask(kHigh) << kLow)));
   }
-  if constexpr (kShape.levels != nullptr) {
+  if constexpr (kShape.codebook != Codebook::kNone) {
     const hn::Repartition<std::uint8_t, DU32> d8;
-    const auto levels = hn::LoadDup128(d8, kShape.levels->data());
+    const auto levels = hn::LoadDup128(d8, LevelsOf(kShape.codebook).data());
     q = hn::BitCast(du, hn::TableLookupBytes(levels, hn::BitCast(d8, q)));
   }
   return q;
