@@ -26,7 +26,7 @@ packages_of() {
     build)
       echo g++ g++-12 cmake ninja-build ccache pkg-config
       echo libboost1.81-dev nlohmann-json3-dev libcli11-dev libfmt-dev libspdlog-dev libhwy-dev
-      echo libpcre2-dev libutf8proc-dev libssl-dev libxxhash-dev prometheus-cpp-dev
+      echo libpcre2-dev libutf8proc-dev libssl-dev libxxhash-dev prometheus-cpp-dev libcurl4-openssl-dev libarchive-dev
       ;;
     model) echo python3 python3-pip ca-certificates curl ;;
     test) echo libgtest-dev libgmock-dev python3 python3-venv python3-jinja2 ca-certificates curl openssl nginx ;;

@@ -18,6 +18,7 @@ CommandBody AddInspectCommand(CLI::App& app);
 CommandBody AddBenchCommand(CLI::App& app);
 CommandBody AddEvalCommand(CLI::App& app);
 CommandBody AddPlanCommand(CLI::App& app);
+CommandBody AddPullCommand(CLI::App& app);
 CommandBody AddSimulateCommand(CLI::App& app);
 
 }  // namespace ashlar::apps

@@ -61,13 +61,14 @@ int Run(int argc, char** argv) {
       {"run", apps::AddRunCommand(app)},           {"serve", apps::AddServeCommand(app)},
       {"inspect", apps::AddInspectCommand(app)},   {"bench", apps::AddBenchCommand(app)},
       {"eval", apps::AddEvalCommand(app)},         {"plan", apps::AddPlanCommand(app)},
-      {"simulate", apps::AddSimulateCommand(app)},
+      {"simulate", apps::AddSimulateCommand(app)}, {"pull", apps::AddPullCommand(app)},
   };
   if (argc > 1 && argv[1][0] != '-' && !commands.contains(argv[1])) {
-    fmt::print(stderr,
-               "ashlar: unknown command '{}'; there are bench, eval, inspect, plan, run, serve "
-               "and simulate\n",
-               argv[1]);
+    fmt::print(
+        stderr,
+        "ashlar: unknown command '{}'; there are bench, eval, inspect, plan, pull, run, serve "
+        "and simulate\n",
+        argv[1]);
     return kUsage;
   }
   try {

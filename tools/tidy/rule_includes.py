@@ -13,6 +13,7 @@ FLOORS = {
     "gguf": 1,
     "net": 1,
     "plot": 1,
+    "pull": 1,
     "trace": 1,
     "text": 2,
     "model": 2,
