@@ -30,8 +30,7 @@ HeaderList Headers(const std::vector<std::string>& lines) {
   for (const std::string& line : lines) {
     curl_slist* const longer = curl_slist_append(list.get(), line.c_str());
     ASHLAR_CHECK(longer != nullptr, "no memory for a header");
-    (void)list.release();
-    list.reset(longer);
+    if (list == nullptr) list.reset(longer);  // else the same list, longer
   }
   return list;
 }
@@ -102,9 +101,9 @@ struct HttpClient::Transfer {
 
 struct HttpClient::Handle {
   Handle() {
-    static const CURLcode initialised = curl_global_init(CURL_GLOBAL_DEFAULT);
-    ASHLAR_CHECK(initialised == CURLE_OK, "libcurl cannot start: {}",
-                 curl_easy_strerror(initialised));
+    static const CURLcode kInitialised = curl_global_init(CURL_GLOBAL_DEFAULT);
+    ASHLAR_CHECK(kInitialised == CURLE_OK, "libcurl cannot start: {}",
+                 curl_easy_strerror(kInitialised));
     curl = curl_easy_init();
     ASHLAR_CHECK(curl != nullptr, "libcurl has no memory for a handle");
   }
