@@ -251,8 +251,8 @@ TEST(FileParser, RefusesDimsWhoseProductOverflows) {
 }
 
 TEST(FileParser, NamesTensorTypesItDoesNotRead) {
-  ExpectUnsupported(WithTensors({{"t", {256}, 10, {}, Bytes(84)}}),
-                    "byte 45: tensor 't' has type Q2_K; these are read: F32 F16 BF16 Q4_0");
+  ExpectUnsupported(WithTensors({{"t", {256}, 23, {}, Bytes(136)}}),
+                    "byte 45: tensor 't' has type IQ4_XS; these are read: F32 F16 BF16 Q4_0");
   ExpectUnsupported(WithTensors({{"t", {32}, 4, {}, Bytes(84)}}), "tensor 't' has type Q4_2;");
   ExpectUnsupported(WithTensors({{"t", {32}, 99, {}, Bytes(84)}}),
                     "tensor 't' has type 99, which is unknown;");
