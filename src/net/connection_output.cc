@@ -37,7 +37,13 @@ void Connection::QueueBytes(std::string_view bytes) {
 }
 
 void Connection::PumpOutput() {
-  if (is_writing_ || state_ == State::kClosed) {
+  if (state_ == State::kClosed) {
+    return;
+  }
+  if (is_writing_) {
+    if (exchange_ && exchange_->is_cut()) {
+      Abort();  // or a client that takes nothing would hold what is unsent until its deadline
+    }
     return;
   }
   if (!TakeAnswer() || !FillWire()) {

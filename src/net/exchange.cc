@@ -74,10 +74,7 @@ bool Exchange::Write(std::string_view bytes) {
   const bool are_all_too_many = options_.total && unsent_bytes_ > kFairPendingBytes &&
                                 options_.total->bytes > options_.total->max_bytes;
   if (unsent_bytes_ > options_.max_pending_bytes || are_all_too_many) {
-    is_cut_ = true;
-    SetUnsentLocked(unsent_bytes_ - pending_.size());
-    pending_ = std::string();
-    ScheduleFlushLocked();
+    CutLocked();
     return false;
   }
   if (options_.is_head) {
@@ -91,6 +88,11 @@ bool Exchange::Write(std::string_view bytes) {
 std::size_t Exchange::unsent_bytes() const {
   const std::lock_guard lock(mutex_);
   return unsent_bytes_;
+}
+
+bool Exchange::is_cut() const {
+  const std::lock_guard lock(mutex_);
+  return is_cut_;
 }
 
 void Exchange::End() {
@@ -129,8 +131,7 @@ void Exchange::Abandon(const HttpResponse& fallback) {
   if (state_ == State::kUnanswered) {
     SendLocked(fallback);
   } else if (state_ == State::kStreaming) {
-    is_cut_ = true;
-    ScheduleFlushLocked();
+    CutLocked();
   }
 }
 
@@ -233,6 +234,14 @@ void Exchange::SetUnsentLocked(std::size_t bytes) {
     options_.total->bytes += bytes - unsent_bytes_;  // wraps around to less
   }
   unsent_bytes_ = bytes;
+}
+
+void Exchange::CutLocked() {
+  is_cut_ = true;
+  SetUnsentLocked(unsent_bytes_ - pending_.size());
+  pending_ = std::string();
+  is_flush_scheduled_ = false;  // one that waits for a write to end would come too late
+  ScheduleFlushLocked();
 }
 
 // Under the lock, so that it cannot come after MarkClosed.

@@ -68,6 +68,8 @@ class Exchange {
   void StartStream(const HttpResponse& head, std::string_view heartbeat = {});
   bool Write(std::string_view bytes);
   std::size_t unsent_bytes() const;
+  // The answer ends here, whatever of it is under way.
+  bool is_cut() const;
   void End();
   void OnClientGone(std::function<void()> on_gone);
   // The last handle has gone: answers with `fallback` if nothing else has, cuts an unfinished
@@ -104,6 +106,7 @@ class Exchange {
   void AppendLocked(std::string_view bytes);
   void AppendBodyLocked(std::string_view bytes);
   void SetUnsentLocked(std::size_t bytes);
+  void CutLocked();
   std::string HeadLocked(const HttpResponse& response, HeadOptions head) const;
   void ScheduleFlushLocked();
 

@@ -260,6 +260,18 @@ TEST_F(HttpServerTest, BoundsTheUnsentBytesOfAllStreamsTogether) {
   EXPECT_TRUE(gone_.Wait());
 }
 
+TEST_F(HttpServerTest, CutsAReaderAmidAWriteThatItDoesNotTake) {
+  StartServer({.max_pending_bytes = 1u << 20});
+  HttpClient slow(server_->port(), 4096);
+  slow.SendRequest("GET", "/hold");
+  const Responder responder = Held();
+  responder.StartStream({});
+  EXPECT_TRUE(responder.Write(std::string(32u << 20, 'x')));
+  slow.ReadHead();  // the write is under way
+  EXPECT_FALSE(responder.Write("x"));
+  EXPECT_TRUE(gone_.Wait());
+}
+
 TEST_F(HttpServerTest, CutsAReaderThatTakesNothingAtAll) {
   StartServer({.max_pending_bytes = 256u << 20, .idle_timeout_ms = 30});
   HttpClient client(server_->port(), 4096);
