@@ -12,6 +12,9 @@ class BeamSearch::Sink final : public EventSink {
   Sink(std::shared_ptr<BeamSearch> search, std::size_t beam)
       : search_(std::move(search)), beam_(beam) {}
 
+  void OnAdmitted(const AdmissionRecord& admission) override {
+    if (search_->rounds_ == 0 && search_->on_admitted_) search_->on_admitted_(admission);
+  }
   void OnToken(TokenId, const TokenLogprobs* logprobs) override {
     search_->found_[beam_] = *logprobs;
   }
@@ -26,7 +29,8 @@ class BeamSearch::Sink final : public EventSink {
 
 Result<std::shared_ptr<BeamSearch>> BeamSearch::Start(Service& service, Post post,
                                                       GenerationRequest request,
-                                                      const BeamOptions& options, OnDone on_done) {
+                                                      const BeamOptions& options, OnDone on_done,
+                                                      OnAdmitted on_admitted) {
   if (options.width < 1 || options.width > kMaxBeamWidth || options.n < 1 ||
       options.n > options.width) {
     return MakeError(
@@ -38,23 +42,26 @@ Result<std::shared_ptr<BeamSearch>> BeamSearch::Start(Service& service, Post pos
     return MakeError(ErrorCode::kInvalidArgument,
                      "max_tokens is 0; beam search needs at least one token to choose");
   }
-  std::shared_ptr<BeamSearch> search(
-      new BeamSearch(service, std::move(post), std::move(request), options, std::move(on_done)));
+  std::shared_ptr<BeamSearch> search(new BeamSearch(service, std::move(post), std::move(request),
+                                                    options, std::move(on_done),
+                                                    std::move(on_admitted)));
   search->kept_.resize(1);
-  ASHLAR_TRY(search->Submit());
+  ASHLAR_ASSIGN(const std::vector<RequestId> ids, search->Submit());
+  search->prompt_request_ = ids[0];
   return search;
 }
 
 BeamSearch::BeamSearch(Service& service, Post post, GenerationRequest request,
-                       const BeamOptions& options, OnDone on_done)
+                       const BeamOptions& options, OnDone on_done, OnAdmitted on_admitted)
     : service_(service),
       post_(std::move(post)),
       request_(std::move(request)),
       options_(options),
-      on_done_(std::move(on_done)) {}
+      on_done_(std::move(on_done)),
+      on_admitted_(std::move(on_admitted)) {}
 
 // One request for each kept beam.
-Status BeamSearch::Submit() {
+Result<std::vector<RequestId>> BeamSearch::Submit() {
   std::vector<Submission> submissions;
   submissions.reserve(kept_.size());
   found_.assign(kept_.size(), std::nullopt);
@@ -81,7 +88,7 @@ Status BeamSearch::Submit() {
   if (is_cancelled) {
     for (const RequestId id : ids) service_.Cancel(id);
   }
-  return {};
+  return ids;
 }
 
 void BeamSearch::Cancel() {
@@ -121,7 +128,7 @@ void BeamSearch::EndRound() {
   if (kept_.empty() || rounds_ == request_.max_tokens) {
     return EndSearch(ended_.empty() ? FinishReason::kLength : FinishReason::kStop, "");
   }
-  if (const Status submitted = Submit(); !submitted.ok()) {
+  if (const auto submitted = Submit(); !submitted.ok()) {
     // A queue that is full, a service that sleeps or ends: nothing is wrong with the request.
     const ErrorCode code = submitted.error().code;
     const bool is_passing =

@@ -58,13 +58,19 @@ class BeamSearch : public std::enable_shared_from_this<BeamSearch> {
   using Post = std::function<void(std::function<void()>)>;
   // Once, on such a thread.
   using OnDone = std::function<void(BeamResult result)>;
+  // What the cache served of the prompt. On the engine's thread, as EventSink's calls are.
+  using OnAdmitted = std::function<void(const AdmissionRecord& admission)>;
 
   // `request` as for one text; of its sampling only the penalty-free greedy kind means anything
   // here, and it is ignored. Errors of the first round, at once: those of Service::SubmitAll; then
   // on_done is never called. kInvalidArgument: a width out of range.
   static Result<std::shared_ptr<BeamSearch>> Start(Service& service, Post post,
                                                    GenerationRequest request,
-                                                   const BeamOptions& options, OnDone on_done);
+                                                   const BeamOptions& options, OnDone on_done,
+                                                   OnAdmitted on_admitted = nullptr);
+
+  // Of the first round: the request that computes the prompt.
+  RequestId prompt_request() const { return prompt_request_; }
 
   // Ends it soon, with FinishReason::kCancelled. Any thread.
   void Cancel();
@@ -82,9 +88,9 @@ class BeamSearch : public std::enable_shared_from_this<BeamSearch> {
   };
 
   BeamSearch(Service& service, Post post, GenerationRequest request, const BeamOptions& options,
-             OnDone on_done);
+             OnDone on_done, OnAdmitted on_admitted);
 
-  Status Submit();
+  Result<std::vector<RequestId>> Submit();
   void OnBeamFinished(std::size_t beam, FinishReason reason, const Usage& usage,
                       std::string_view error);
   void EndRound();
@@ -99,6 +105,8 @@ class BeamSearch : public std::enable_shared_from_this<BeamSearch> {
   const GenerationRequest request_;
   const BeamOptions options_;
   OnDone on_done_;
+  const OnAdmitted on_admitted_;  // may be null
+  RequestId prompt_request_;
 
   // Of the round: the engine's thread fills these, then EndRound has them to itself.
   std::vector<std::optional<TokenLogprobs>> found_;  // by kept beam

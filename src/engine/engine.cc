@@ -289,7 +289,6 @@ void Engine::EndStepOf(std::size_t chunk, const sched::StepItem& item) {
     return;
   }
   if (sequence.request.stream && sequence.text.tokens.size() > sequence.text.max_tokens) {
-    ++stats_.context_cuts;
     CutContext(sequence);
     scheduler_.Restart(item.id, sequence.text.tokens.size());
     return;
@@ -333,7 +332,8 @@ std::uint64_t Engine::WindowOf(const ContextStream& stream) const {
   return stream.window > 0 ? stream.window : info_.max_context / 2;
 }
 
-void Engine::CutContext(Sequence& sequence) const {
+void Engine::CutContext(Sequence& sequence) {
+  ++stats_.context_cuts;
   const ContextStream& stream = *sequence.request.stream;
   std::vector<TokenId>& tokens = sequence.text.tokens;
   const std::uint64_t kept = stream.sinks + WindowOf(stream);

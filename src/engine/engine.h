@@ -116,7 +116,7 @@ class Engine {
   std::uint32_t Guess(Sequence& sequence);
   std::uint64_t ContextOf(const GenerationRequest& request) const;
   std::uint64_t WindowOf(const ContextStream& stream) const;
-  void CutContext(Sequence& sequence) const;
+  void CutContext(Sequence& sequence);
   void EndStep(const sched::StepPlan& plan);
   void Finish(SequenceId id, FinishReason reason, std::string_view error);
 

@@ -177,9 +177,19 @@ TEST_F(ControlRoutesTest, ARequestIsExplained) {
         admission["explanation"],
         "63 of 64 prompt tokens were served from the cache; the last must always be computed");
   }
-  const auto unknown = Ask("GET", "/kv/explain/third");
+  const auto beams = Start("POST", "/v1/completions",
+                           R"({"prompt":)" + Prompt(1, 64) +
+                               R"(,"use_beam_search":true,"beam_width":3,"n":2,"max_tokens":4})",
+                           {{"x-request-id", "third"}});
+  ASSERT_TRUE(beams->Wait());
+  const Json third = Ask("GET", "/kv/explain/third")->json();
+  ASSERT_EQ(third["sequences"].size(), 2u);
+  EXPECT_EQ(third["sequences"][0]["admissions_total"], 1);
+  EXPECT_EQ(third["sequences"][0]["admissions"][0]["hit_tokens"]["ram"], 63);
+  EXPECT_EQ(third["sequences"][1]["state"], "ended");
+  const auto unknown = Ask("GET", "/kv/explain/fourth");
   EXPECT_EQ(unknown->status(), 404);
-  EXPECT_NE(unknown->json()["error"]["message"].get<std::string>().find("'third'"),
+  EXPECT_NE(unknown->json()["error"]["message"].get<std::string>().find("'fourth'"),
             std::string::npos);
 }
 

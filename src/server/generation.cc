@@ -170,34 +170,45 @@ Status Generation::Submit() {
     const std::lock_guard lock(mutex_);
     submitted_ = submitted;
   }
-  if (reply_->observer() != nullptr) {
-    reply_->observer()->OnSubmitted(reply_->record(), submitted);
-  }
+  TellSubmitted(submitted);
   return {};
 }
 
-// After an error those that were started are cancelled; nobody hears of them.
+void Generation::TellSubmitted(std::span<const RequestId> ids) {
+  if (reply_->observer() != nullptr) reply_->observer()->OnSubmitted(reply_->record(), ids);
+}
+
+// The texts of a prompt bear the id of the request that computes it. After an error those that were
+// started are cancelled; nobody hears of them.
 Status Generation::StartBeams() {
   const GenerationOptions& options = plan_.options;
   const auto post = [workers = environment_.workers](std::function<void()> task) {
     workers->Post(std::move(task));
   };
+  std::vector<RequestId> ids;
+  ids.reserve(sequences_.size());
   for (std::size_t p = 0; p < plan_.prompts.size(); ++p) {
-    auto search =
-        engine::BeamSearch::Start(*environment_.service, post, RequestFor(p * options.best_of),
-                                  {.width = options.beam_width,
-                                   .n = options.best_of,
-                                   .length_penalty = options.length_penalty},
-                                  [self = shared_from_this(), p](engine::BeamResult result) {
-                                    self->TakeBeams(p, std::move(result));
-                                  });
+    const std::size_t first = p * options.best_of;
+    auto search = engine::BeamSearch::Start(
+        *environment_.service, post, RequestFor(first),
+        {.width = options.beam_width,
+         .n = options.best_of,
+         .length_penalty = options.length_penalty},
+        [self = shared_from_this(), p](engine::BeamResult result) {
+          self->TakeBeams(p, std::move(result));
+        },
+        [self = shared_from_this(), first](const engine::AdmissionRecord& admission) {
+          self->Enqueue({first, AdmittedEvent{admission}});
+        });
     if (!search.ok()) {
       CancelSequences();
       return search.error();
     }
+    ids.insert(ids.end(), options.best_of, (*search)->prompt_request());
     const std::lock_guard lock(mutex_);
     beams_.emplace_back(*search);
   }
+  TellSubmitted(ids);
   return {};
 }
 

@@ -19,6 +19,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -119,6 +120,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   ApiError RefusalOf(const Error& error) const;
   Status Submit();
   Status StartBeams();
+  void TellSubmitted(std::span<const RequestId> ids);
   void TakeBeams(std::size_t prompt, engine::BeamResult result);
   void CancelSequences();
 

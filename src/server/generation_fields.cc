@@ -186,7 +186,7 @@ void ReadContext(FieldReader& fields, GenerationOptions& out) {
   fields.String("context_overflow", overflow);
   if (overflow == "stream" || overflow == "refuse") {
     out.streams_context = overflow == "stream";
-  } else if (!overflow.empty()) {
+  } else if (fields.Find("context_overflow") != nullptr) {
     fields.Fail("context_overflow",
                 fmt::format("is {}; it must be \"refuse\" or \"stream\"", Quote(overflow)));
   }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <limits>
+#include <utility>
 
 namespace ashlar::server {
 namespace {
@@ -70,6 +71,27 @@ void CheckSequences(FieldReader& fields, const RequestLimits& limits, std::size_
   }
 }
 
+// Fields of the other endpoint, which would change nothing here: said so, rather than left out.
+void RejectOfChat(FieldReader& fields) {
+  for (const auto& [name, instead] : {std::pair{"max_completion_tokens", "'max_tokens'"},
+                                      std::pair{"top_logprobs", "'logprobs', a number,"}}) {
+    if (fields.Find(name) != nullptr) {
+      fields.Fail(name, fmt::format("is of /v1/chat/completions; use {} here", instead));
+    }
+  }
+}
+
+void RejectOfCompletions(FieldReader& fields) {
+  bool echo = false;
+  fields.Boolean("echo", echo);
+  std::int64_t best_of = 1;
+  fields.Integer("best_of", 1, kMaxInt, best_of);
+  for (const auto& [name, is_meant] :
+       {std::pair{"echo", echo}, std::pair{"best_of", best_of > 1}}) {
+    if (is_meant) fields.Fail(name, "is of /v1/completions; a chat has none");
+  }
+}
+
 void CheckMinTokens(FieldReader& fields, const GenerationOptions& options) {
   if (options.max_tokens.has_value() && options.min_tokens > *options.max_tokens) {
     fields.Fail("min_tokens", fmt::format("is {}, more than max_tokens, which is {}",
@@ -107,6 +129,7 @@ ApiResult<CompletionRequest> ParseCompletionRequest(const Json& body, const Requ
   CompletionRequest request;
   GenerationOptions& options = request.options;
   ReadGenerationOptions(fields, limits, options);
+  RejectOfChat(fields);
   ReadPrompts(fields, limits, request.prompts);
   fields.Boolean("echo", request.echo);
   fields.Boolean("add_special_tokens", request.add_special_tokens);
@@ -146,6 +169,7 @@ ApiResult<ChatRequest> ParseChatRequest(const Json& body, const RequestLimits& l
   ChatRequest request;
   GenerationOptions& options = request.options;
   ReadGenerationOptions(fields, limits, options);
+  RejectOfCompletions(fields);
   ReadChatPrompt(fields, limits, request.chat);
   // The newer name wins.
   std::optional<std::int64_t> max_tokens;

@@ -163,6 +163,8 @@ TEST(ParseCompletionRequest, NamesTheFieldThatIsWrong) {
       {"guided_regex", R"("guided_regex":"a+")"},
       {"audio", R"("audio":{"voice":"x"})"},
       {"truncate_prompt_tokens", R"("truncate_prompt_tokens":5)"},
+      {"max_completion_tokens", R"("max_completion_tokens":5)"},
+      {"top_logprobs", R"("logprobs":1,"top_logprobs":5)"},
   };
   for (const Case& c : cases) {
     EXPECT_EQ(WrongIn(WithPrompt(c.fields), false), c.param) << c.fields;
@@ -211,6 +213,7 @@ TEST(ParseCompletionRequest, NamesTheFieldOfServiceOrSearchThatIsWrong) {
       {"echo", R"("use_beam_search":true,"echo":true,"logprobs":1)"},
       {"context_overflow", R"("context_overflow":"truncate")"},
       {"context_overflow", R"("context_overflow":true)"},
+      {"context_overflow", R"("context_overflow":"")"},
       {"context_sinks", R"("context_sinks":4)"},
       {"context_window", R"("context_overflow":"refuse","context_window":9)"},
       {"context_window", R"("context_overflow":"stream","context_window":0)"},
@@ -307,6 +310,8 @@ TEST(ParseChatRequest, NamesTheFieldThatIsWrong) {
     std::string_view fields;
   };
   const std::vector<Case> cases = {
+      {"echo", R"("echo":true)"},
+      {"best_of", R"("best_of":2)"},
       {"logprobs", R"("logprobs":5)"},
       {"top_logprobs", R"("logprobs":true,"top_logprobs":21)"},
       {"top_logprobs", R"("top_logprobs":2)"},
