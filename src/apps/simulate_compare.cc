@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "apps/file_limit.h"
@@ -22,6 +25,7 @@ namespace {
 
 constexpr std::uint64_t kMaxCompared = 100'000;   // requests: all are kept in memory
 constexpr std::uint32_t kFirstMadeUp = 1U << 30;  // tokens of outputs: no vocabulary has them
+constexpr std::size_t kMaxBiases = 300;           // that servers take in a request
 
 using Requests = std::vector<trace::Request>;
 
@@ -81,9 +85,22 @@ Result<Requests> Tokenized(load::HttpClient& client, const std::string& model,
   return requests;
 }
 
+// Answers must not use the prompts' tokens: one that goes on as another request's prompt does would
+// be hit by chance. Nothing when these are too many to say.
+nlohmann::json BiasAgainstPrompts(const Requests& requests) {
+  std::set<std::uint32_t> tokens;
+  for (const trace::Request& request : requests) {
+    for (std::uint64_t i = 0; i < request.input_tokens; ++i) tokens.insert(request.prefixes[i]);
+    if (tokens.size() > kMaxBiases) return nlohmann::json::object();
+  }
+  nlohmann::json biases = nlohmann::json::object();
+  for (const std::uint32_t token : tokens) biases[std::to_string(token)] = -100;
+  return {{"logit_bias", std::move(biases)}};
+}
+
 load::DriverOptions DriverFor(const simulate::ServeRunOptions& serve, const Requests& requests,
                               const std::string& model) {
-  load::DriverOptions driver = {.body = {.model = model}};
+  load::DriverOptions driver = {.body = {.model = model, .extra = BiasAgainstPrompts(requests)}};
   driver.pacer.conversations = requests.size();
   if (serve.concurrency > 0) {
     driver.max_requests = driver.pacer.concurrency = serve.concurrency;
