@@ -76,31 +76,67 @@ NodeId PrefixIndex::Find(NodeId parent, std::uint64_t hash, std::span<const Toke
 std::optional<PartialMatch> PrefixIndex::FindPartial(NodeId parent,
                                                      std::span<const TokenId> wanted) const {
   // The nodes next to `wanted` in the order share most with it, and both are on the way down.
-  PartialMatch best{.node = kNoNode, .tokens = 0};
+  std::uint32_t longest = 0;
   for (NodeId node = Of(parent).first; node != kNoNode;) {
     const std::span<const TokenId> own = tokens(node);
     const auto common = static_cast<std::uint32_t>(CommonPrefix(own, wanted));
-    if (common > best.tokens) best = {.node = node, .tokens = common};
-    if (common == wanted.size() || common == own.size()) {
-      if (common == wanted.size()) break;  // all that can be had
-      node = Of(node).right;
+    longest = std::max(longest, common);
+    if (common == wanted.size()) break;  // all that can be had
+    const bool goes_left = common < own.size() && wanted[common] < own[common];
+    node = goes_left ? Of(node).left : Of(node).right;
+  }
+  if (longest == 0) return std::nullopt;
+  return PartialMatch{.node = EldestWith(parent, wanted.first(longest)), .tokens = longest};
+}
+
+// Of the siblings that begin with `prefix`, which lie side by side in the order. There is one.
+NodeId PrefixIndex::EldestWith(NodeId parent, std::span<const TokenId> prefix) const {
+  // -1: before them, 0: one of them, 1: behind them.
+  const auto place = [&](NodeId node) {
+    const std::span<const TokenId> own = tokens(node);
+    const std::size_t common = CommonPrefix(own, prefix);
+    if (common == prefix.size()) return 0;
+    return common < own.size() && prefix[common] < own[common] ? 1 : -1;
+  };
+  NodeId top = Of(parent).first;
+  for (int at = place(top); at != 0; at = place(top)) top = at < 0 ? Of(top).right : Of(top).left;
+  // Whatever hangs between `top` and one of them is one of them too.
+  NodeId eldest = top;
+  for (NodeId node = Of(top).left; node != kNoNode;) {
+    if (place(node) == 0) {
+      eldest = ElderOf(eldest, ElderOf(node, EldestOf(Of(node).right)));
+      node = Of(node).left;
     } else {
-      node = wanted[common] < own[common] ? Of(node).left : Of(node).right;
+      node = Of(node).right;
     }
   }
-  if (best.tokens == 0) return std::nullopt;
-  return best;
+  for (NodeId node = Of(top).right; node != kNoNode;) {
+    if (place(node) == 0) {
+      eldest = ElderOf(eldest, ElderOf(node, EldestOf(Of(node).left)));
+      node = Of(node).right;
+    } else {
+      node = Of(node).left;
+    }
+  }
+  return eldest;
 }
 
 std::optional<NodeId> PrefixIndex::FindTailBefore(NodeId parent,
                                                   std::span<const TokenId> wanted) const {
-  for (NodeId node = Of(parent).first; node != kNoNode;) {
-    const std::span<const TokenId> own = tokens(node);
-    const std::size_t common = CommonPrefix(own, wanted);
-    if (common == own.size() && own.size() < wanted.size()) return node;
-    const bool goes_left =
-        common == wanted.size() || (common < own.size() && wanted[common] < own[common]);
-    node = goes_left ? Of(node).left : Of(node).right;
+  // A tail comes before `wanted`, and all between them begin with it: so the last one before
+  // `wanted` either is the tail or shares it.
+  for (bool is_proper = true; !wanted.empty(); is_proper = false) {
+    NodeId last = kNoNode;
+    for (NodeId node = Of(parent).first; node != kNoNode;) {
+      const bool is_before =
+          is_proper ? ComesBefore(tokens(node), wanted) : !ComesBefore(wanted, tokens(node));
+      if (is_before) last = node;
+      node = is_before ? Of(node).right : Of(node).left;
+    }
+    if (last == kNoNode) return std::nullopt;
+    const std::size_t common = CommonPrefix(tokens(last), wanted);
+    if (common == tokens(last).size()) return last;
+    wanted = wanted.first(common);
   }
   return std::nullopt;
 }
@@ -175,7 +211,17 @@ void PrefixIndex::RemoveSlot(NodeId node) {
 }
 
 std::uint64_t PrefixIndex::Priority(NodeId node) const {
-  return MixBits(Of(node).hash ^ node.value());
+  return MixBits(Of(node).hash ^ Of(node).age);
+}
+
+NodeId PrefixIndex::ElderOf(NodeId a, NodeId b) const {
+  if (a == kNoNode || b == kNoNode) return a == kNoNode ? b : a;
+  return static_cast<std::int32_t>(Of(a).age - Of(b).age) < 0 ? a : b;
+}
+
+void PrefixIndex::UpdateEldest(NodeId id) {
+  Node& node = Of(id);
+  node.eldest = ElderOf(id, ElderOf(EldestOf(node.left), EldestOf(node.right)));
 }
 
 NodeId& PrefixIndex::LinkTo(NodeId id) {
@@ -188,6 +234,8 @@ void PrefixIndex::LinkSibling(NodeId id) {
   Node& node = Of(id);
   if (node.parent == kNoNode) return;
   node.left = node.right = node.up = kNoNode;
+  node.eldest = id;
+  node.age = next_age_++;
   NodeId* link = &Of(node.parent).first;
   while (*link != kNoNode) {
     node.up = *link;
@@ -206,6 +254,7 @@ void PrefixIndex::UnlinkSibling(NodeId id) {
     RotateUp(left ? node.left : node.right);
   }
   LinkTo(id) = kNoNode;
+  for (NodeId above = node.up; above != kNoNode; above = Of(above).up) UpdateEldest(above);
   node.up = kNoNode;
 }
 
@@ -222,6 +271,8 @@ void PrefixIndex::RotateUp(NodeId id) {
   outer = inner;
   if (inner != kNoNode) Of(inner).up = above_id;
   inner = above_id;
+  UpdateEldest(above_id);
+  UpdateEldest(id);
 }
 
 void PrefixIndex::CheckInvariants() const {
@@ -251,6 +302,8 @@ void PrefixIndex::CheckInvariants() const {
                    id.value());
       ASHLAR_CHECK(node.up == kNoNode || Priority(node.up) >= Priority(id), "node {} heap order",
                    id.value());
+      ASHLAR_CHECK(node.eldest == ElderOf(id, ElderOf(EldestOf(node.left), EldestOf(node.right))),
+                   "node {} names node {} as the eldest", id.value(), node.eldest.value());
     }
   });
   ForEach([&](NodeId id) {

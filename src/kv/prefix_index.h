@@ -15,8 +15,10 @@
 //
 // A node is found by a hash of its whole prefix and believed only when its parent is the node
 // matched before and all its tokens are equal: so a match is exact by induction, and a collision of
-// hashes costs a comparison. Siblings that are complete are ordered by their tokens (a treap), so
-// the one with the longest common prefix is found without trying all.
+// hashes costs a comparison. Siblings that are complete are ordered by their tokens (a treap whose
+// nodes know the eldest below), so the one with the longest common prefix is found without trying
+// all. Which one that is follows from what was done, never from ids that nodes happen to have: the
+// same history gives the same hits.
 //
 // Cost: Find, Insert, Remove O(1) expected plus O(log siblings); nothing allocates after
 // construction, except a new root.
@@ -58,10 +60,11 @@ class PrefixIndex {
   // Starts loading what Find will touch.
   void Prefetch(std::uint64_t hash) const;
   // Of the complete children, the one that shares most leading tokens with `wanted`; nullopt when
-  // none shares any. Of several, the one that comes first in the order of tokens is not promised.
+  // none shares any. Of several, the one that was complete first: one that is used again stays,
+  // and the others can go.
   std::optional<PartialMatch> FindPartial(NodeId parent, std::span<const TokenId> wanted) const;
-  // A complete child whose tokens are all a proper prefix of `wanted`: a tail that they make
-  // superfluous. May miss one when another child begins with that tail as well.
+  // The longest complete child whose tokens are all a proper prefix of `wanted`: a tail that they
+  // make superfluous.
   std::optional<NodeId> FindTailBefore(NodeId parent, std::span<const TokenId> wanted) const;
 
   // A new child without blocks. nullopt when all nodes are in use. Precondition: 1 to block_tokens
@@ -131,11 +134,14 @@ class PrefixIndex {
     std::uint32_t references = 0;
     std::uint16_t blocks = 0;  // groups in which it has one
     std::uint16_t count = 0;   // tokens
-    bool is_used = false;
-    NodeId first =
-        kNoNode;  // root of the treap of its complete children; of a free node: next free
+    // Root of the treap of its complete children; of a free node: next free.
+    NodeId first = kNoNode;
     NodeId left = kNoNode, right = kNoNode, up = kNoNode;  // in its parent's treap
+    NodeId eldest = kNoNode;  // of itself and those below it in that treap
+    std::uint32_t age = 0;    // when it came there; wraps around
+    bool is_used = false;
   };
+  static_assert(sizeof(Node) == 64);
   struct Slot {
     std::uint32_t tag = 0;
     NodeId node = kNoNode;
@@ -155,6 +161,10 @@ class PrefixIndex {
   void LinkSibling(NodeId id);
   void UnlinkSibling(NodeId id);
   void RotateUp(NodeId id);
+  NodeId ElderOf(NodeId a, NodeId b) const;  // either may be kNoNode
+  NodeId EldestOf(NodeId top) const { return top == kNoNode ? kNoNode : Of(top).eldest; }
+  void UpdateEldest(NodeId id);
+  NodeId EldestWith(NodeId parent, std::span<const TokenId> prefix) const;
 
   PrefixIndexOptions options_;
   std::vector<Node> nodes_;
@@ -165,6 +175,7 @@ class PrefixIndex {
   NodeId first_free_ = kNoNode;
   std::uint32_t fresh_ = 0;  // nodes [fresh_, max) were never used
   std::uint32_t used_ = 0;
+  std::uint32_t next_age_ = 0;
 };
 
 }  // namespace ashlar::kv

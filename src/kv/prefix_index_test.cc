@@ -109,6 +109,7 @@ struct Listed {
   std::uint64_t hash = 0;
   Tokens tokens;
   bool has_block = false;
+  std::uint64_t age = 0;  // when it was given its block
   std::uint32_t children = 0;
 };
 
@@ -129,6 +130,7 @@ class ListedIndex {
         one.has_block ? index_.ClearBlock(one.node, 0)
                       : index_.SetBlock(one.node, 0, BlockId(one.node.value()));
         one.has_block = !one.has_block;
+        one.age = i;
       } else {
         Remove(one);
       }
@@ -181,28 +183,35 @@ class ListedIndex {
     const Tokens tokens = AnyTokens(i / 2);
     NodeId same = kNoNode;
     std::size_t longest = 0;
-    bool has_tail = false;
+    std::size_t tail = 0;  // tokens
+    NodeId eldest = kNoNode;
+    std::uint64_t age = 0;
     for (const Listed& one : list_) {
       if (one.parent != parent) continue;
       if (one.tokens == tokens && tokens.size() == kBlockTokens) same = one.node;
       if (!one.has_block) continue;
       const auto [a, b] = std::ranges::mismatch(one.tokens, tokens);
-      longest = std::max(longest, static_cast<std::size_t>(b - tokens.begin()));
-      has_tail |= a == one.tokens.end() && b != tokens.end();
+      const auto common = static_cast<std::size_t>(b - tokens.begin());
+      if (common > longest || (common == longest && one.age < age)) {
+        longest = common;
+        eldest = one.node;
+        age = one.age;
+      }
+      if (a == one.tokens.end() && b != tokens.end()) tail = std::max(tail, common);
     }
     ASSERT_EQ(index_.Find(parent, hasher_(index_.hash(parent), tokens), tokens), same);
     const std::optional<PartialMatch> part = index_.FindPartial(parent, tokens);
     ASSERT_EQ(part ? part->tokens : 0, longest);
     if (part) {
-      const Listed& one = *Find(part->node);
-      ASSERT_TRUE(one.has_block && one.parent == parent &&
-                  std::equal(tokens.begin(), tokens.begin() + part->tokens, one.tokens.begin()));
+      ASSERT_EQ(part->node, eldest);
     }
-    if (const auto tail = index_.FindTailBefore(parent, tokens)) {
-      const Listed& one = *Find(*tail);
-      ASSERT_TRUE(has_tail && one.has_block && one.parent == parent);
-      ASSERT_LT(one.tokens.size(), tokens.size());
-      ASSERT_TRUE(std::equal(one.tokens.begin(), one.tokens.end(), tokens.begin()));
+    const std::optional<NodeId> found = index_.FindTailBefore(parent, tokens);
+    ASSERT_EQ(found.has_value(), tail > 0);
+    if (found) {
+      const Listed& one = *Find(*found);
+      ASSERT_TRUE(one.has_block && one.parent == parent);
+      ASSERT_EQ(one.tokens,
+                Tokens(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(tail)));
     }
   }
 
