@@ -25,7 +25,7 @@ packages_of() {
   case "$1" in
     build)
       echo g++ g++-12 cmake ninja-build ccache pkg-config
-      echo libboost1.81-dev nlohmann-json3-dev libcli11-dev libfmt-dev libspdlog-dev libhwy-dev
+      echo libboost1.81-dev nlohmann-json3-dev libsimdjson-dev libcli11-dev libfmt-dev libspdlog-dev libhwy-dev
       echo libpcre2-dev libutf8proc-dev libssl-dev libxxhash-dev prometheus-cpp-dev libcurl4-openssl-dev libarchive-dev
       ;;
     model) echo python3 python3-pip ca-certificates curl ;;

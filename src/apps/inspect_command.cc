@@ -12,6 +12,7 @@
 #include "apps/flags.h"
 #include "base/byte_size.h"
 #include "gguf/model_file.h"
+#include "hf/model_folder.h"
 #include "model/config.h"
 #include "model/kv_layout.h"
 
@@ -72,7 +73,7 @@ std::map<std::string_view, TypeCount> CountTypes(const gguf::ModelFile& file) {
     TypeCount& count = types[NameOf(tensor.dtype)];
     ++count.tensors;
     count.elements += tensor.elements();
-    count.bytes += tensor.data.size();
+    count.bytes += tensor.bytes();
   }
   return types;
 }
@@ -130,7 +131,8 @@ Json Geometry(const model::ModelConfig& config) {
 
 Json Describe(const gguf::ModelFile& file, const Result<model::ModelConfig>& config) {
   Json json = {
-      {"paths", file.paths()}, {"gguf_version", file.version()}, {"file_bytes", file.file_bytes()}};
+      {"paths", file.paths()}, {"format", file.format()}, {"file_bytes", file.file_bytes()}};
+  if (file.version() > 0) json["gguf_version"] = file.version();
   if (config.ok()) {
     json["geometry"] = Geometry(*config);
     json["kv_bytes_per_token"] = KvBytesPerToken(*config);
@@ -188,7 +190,7 @@ void PrintGeometry(const model::ModelConfig& c) {
 void PrintForPeople(const gguf::ModelFile& file, const Result<model::ModelConfig>& config,
                     const InspectFlags& flags) {
   for (const std::string& path : file.paths()) fmt::print("{}\n", path);
-  fmt::print("  GGUF version {}, {} ({} bytes), {} tensors, {} metadata keys\n", file.version(),
+  fmt::print("  {}, {} ({} bytes), {} tensors, {} metadata keys\n", file.format(),
              FormatByteSize(file.file_bytes()), file.file_bytes(), file.tensors().size(),
              file.metadata().size());
   if (config.ok()) {
@@ -210,14 +212,14 @@ void PrintForPeople(const gguf::ModelFile& file, const Result<model::ModelConfig
     fmt::print("\n");
     for (const gguf::Tensor& tensor : file.tensors()) {
       fmt::print("{:<6} [{}] {} bytes  {}\n", NameOf(tensor.dtype), fmt::join(tensor.dims, ", "),
-                 tensor.data.size(), tensor.name);
+                 tensor.bytes(), tensor.name);
     }
   }
 }
 
 Status Inspect(const InspectFlags& flags) {
   const std::string path = flags.model.empty() ? DefaultModelPath() : flags.model;
-  ASHLAR_ASSIGN(const gguf::ModelFile file, gguf::ModelFile::Open(path));
+  ASHLAR_ASSIGN(const gguf::ModelFile file, hf::OpenModel(path, hf::FolderParts::kAll));
   const Result<model::ModelConfig> config = model::ModelConfig::Read(file);
   if (!flags.as_json) {
     PrintForPeople(file, config, flags);
@@ -234,7 +236,7 @@ Status Inspect(const InspectFlags& flags) {
       json["tensors"].push_back({{"name", tensor.name},
                                  {"type", NameOf(tensor.dtype)},
                                  {"dims", tensor.dims},
-                                 {"bytes", tensor.data.size()}});
+                                 {"bytes", tensor.bytes()}});
     }
   }
   fmt::print("{}\n", json.dump(-1, ' ', false, Json::error_handler_t::replace));
@@ -246,7 +248,7 @@ Status Inspect(const InspectFlags& flags) {
 CommandBody AddInspectCommand(CLI::App& app) {
   auto flags = std::make_shared<InspectFlags>();
   CLI::App* const command = app.add_subcommand("inspect", "show what is in a model file");
-  command->add_option("model,-m,--model", flags->model, "GGUF file (default: the default model)")
+  command->add_option("model,-m,--model", flags->model, "GGUF file, or folder of safetensors (default: the default model)")
       ->envname("ASHLAR_MODEL");
   command->add_flag("--json", flags->as_json, "print one JSON object");
   command->add_flag("--tensors", flags->lists_tensors, "list every tensor");

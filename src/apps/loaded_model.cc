@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <utility>
 
+#include "hf/model_folder.h"
+
 namespace ashlar::apps {
 namespace {
 
@@ -32,9 +34,10 @@ class ProgressBar {
 
 Result<LoadedModel> LoadedModel::Open(const std::string& path, std::size_t threads,
                                       std::uint64_t context) {
-  auto opened = gguf::ModelFile::Open(path);
+  auto opened = hf::OpenModel(path, hf::FolderParts::kAll);
   if (!opened.ok()) {
-    return MakeError(opened.error().code, "{}; give --model PATH of a GGUF file",
+    return MakeError(opened.error().code,
+                     "{}; give --model PATH of a GGUF file or of a folder of safetensors",
                      opened.error().message);
   }
   LoadedModel loaded;

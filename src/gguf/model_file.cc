@@ -82,6 +82,14 @@ std::uint64_t Tensor::elements() const {
   return product;
 }
 
+void Tensor::ReadRows(std::uint64_t first, std::uint64_t count, std::byte* out) const {
+  if (maker != nullptr) {
+    maker->Make(first, count, out);
+  } else {
+    std::ranges::copy(data.subspan(first * row_bytes(), count * row_bytes()), out);
+  }
+}
+
 // A part with what keeps its bytes.
 struct ModelFile::OpenPart {
   std::string name;
@@ -157,6 +165,7 @@ Result<ModelFile> ModelFile::Join(std::vector<OpenPart> parts) {
     if (i == 0) {
       tensors_expected = split.tensors.value_or(0);
       model.version_ = contents.version;
+      model.format_ = fmt::format("GGUF version {}", contents.version);
       model.metadata_ = std::move(contents.metadata);
     }
     for (Tensor& tensor : contents.tensors) {
@@ -173,6 +182,24 @@ Result<ModelFile> ModelFile::Join(std::vector<OpenPart> parts) {
   if (parts[0].parsed.split.tensors && tensors_expected != model.tensors_.size()) {
     return MakeError(ErrorCode::kCorrupt, "'{}': {} is {}, but the parts hold {} tensors",
                      parts[0].name, kSplitTensorsKey, tensors_expected, model.tensors_.size());
+  }
+  return model;
+}
+
+Result<ModelFile> ModelFile::Assemble(Contents contents) {
+  ModelFile model;
+  model.kept_ = std::move(contents);
+  model.format_ = model.kept_.format;
+  model.paths_ = model.kept_.paths;
+  model.files_ = std::move(model.kept_.files);
+  for (const MappedFile& file : model.files_) model.file_bytes_ += file.bytes().size();
+  model.metadata_ = std::move(model.kept_.metadata);
+  model.tensors_ = std::move(model.kept_.tensors);
+  for (std::size_t i = 0; i < model.tensors_.size(); ++i) {
+    if (!model.tensor_index_.emplace(model.tensors_[i].name, i).second) {
+      return MakeError(ErrorCode::kCorrupt, "'{}' has two tensors that stand for {}",
+                       model.paths_[0], Quote(model.tensors_[i].name));
+    }
   }
   return model;
 }
@@ -264,14 +291,15 @@ Result<const Tensor*> ModelFile::RequireTensor(std::string_view name,
 }
 
 void ModelFile::DropPages(const Tensor& tensor) const {
+  const auto data = tensor.maker != nullptr ? tensor.maker->source() : tensor.data;
   const std::less_equal<const std::byte*> not_after;
   for (const MappedFile& file : files_) {
     const std::byte* begin = file.bytes().data();
-    if (begin == nullptr || !not_after(begin, tensor.data.data()) ||
-        !not_after(tensor.data.data(), begin + file.bytes().size())) {
+    if (begin == nullptr || !not_after(begin, data.data()) ||
+        !not_after(data.data(), begin + file.bytes().size())) {
       continue;
     }
-    file.DontNeed(static_cast<std::size_t>(tensor.data.data() - begin), tensor.data.size());
+    file.DontNeed(static_cast<std::size_t>(data.data() - begin), data.size());
     return;
   }
 }

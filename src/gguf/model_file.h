@@ -1,4 +1,6 @@
-// A GGUF model file (versions 2 and 3, one file or split into several), mapped and checked.
+// A model as GGUF describes one: metadata by key, tensors by name. Read from a GGUF file (versions 2
+// and 3, one file or split into several), mapped and checked; other formats are put into its words
+// by their readers (hf/) and joined by Assemble.
 //
 // Everything in the file is hostile until checked: every length, offset, count and overlap is
 // compared with the bytes that are there before it is used. After Open succeeds every tensor's span
@@ -16,8 +18,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <initializer_list>
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -46,6 +50,16 @@ using Value = std::variant<std::uint64_t, std::int64_t, double, bool, std::strin
 
 using Metadata = std::map<std::string_view, Value>;
 
+// Rows that no file holds as they are wanted: made from what it holds, when somebody asks.
+class RowMaker {
+ public:
+  virtual ~RowMaker() = default;
+  // Writes rows [first, first + rows) of the tensor as its dtype stores them. On any thread.
+  virtual void Make(std::uint64_t first, std::uint64_t rows, std::byte* out) const = 0;
+  // Most of what it reads, in its file.
+  virtual std::span<const std::byte> source() const = 0;
+};
+
 struct Tensor {
   std::string_view name;
   DType dtype = DType::kF32;
@@ -53,11 +67,19 @@ struct Tensor {
   // One to four of them, none 0; the row length is a whole number of the dtype's blocks.
   std::vector<std::uint64_t> dims;
   // Rows one after another, RowBytes(dtype, dims[0]) each. Starts at a multiple of 8 bytes of its
-  // file.
+  // file. Empty where there is a maker.
   std::span<const std::byte> data;
+  const RowMaker* maker = nullptr;
+  // [dims[0]], a permutation: what stands in column c of the rows belongs to column
+  // column_order[c] of the input. Empty: each to its own.
+  std::span<const std::uint32_t> column_order;
 
   std::uint64_t elements() const;
   std::uint64_t rows() const { return dims.empty() ? 0 : elements() / dims[0]; }
+  std::uint64_t row_bytes() const { return *RowBytes(dtype, dims[0]); }
+  std::uint64_t bytes() const { return rows() * row_bytes(); }
+  // Copies rows [first, first + rows), or makes them.
+  void ReadRows(std::uint64_t first, std::uint64_t rows, std::byte* out) const;
 };
 
 class ModelFile {
@@ -79,7 +101,25 @@ class ModelFile {
   };
   static Result<ModelFile> ParseParts(std::span<const Part> parts);
 
-  std::uint32_t version() const { return version_; }
+  // A model that another reader found, in GGUF's words. `metadata` and `tensors` point into `files`
+  // and what is kept beside them.
+  struct Contents {
+    std::string format;               // "safetensors"
+    std::vector<std::string> paths;   // not empty; the first stands for the model in errors
+    std::vector<MappedFile> files;
+    std::deque<std::string> texts;    // stay where they are when the deque is moved
+    std::deque<std::vector<std::uint32_t>> orders;
+    std::deque<std::vector<float>> floats;
+    std::vector<std::unique_ptr<const RowMaker>> makers;
+    Metadata metadata;
+    std::vector<Tensor> tensors;
+  };
+  // Errors: kCorrupt (two tensors of one name).
+  static Result<ModelFile> Assemble(Contents contents);
+
+  // "GGUF version 3"
+  const std::string& format() const { return format_; }
+  std::uint32_t version() const { return version_; }  // of GGUF; 0: another format
   const std::vector<std::string>& paths() const { return paths_; }
   std::uint64_t file_bytes() const { return file_bytes_; }
   // Of a split file: that of the first part. The others repeat some of it and add nothing.
@@ -126,10 +166,12 @@ class ModelFile {
   static Result<ModelFile> Join(std::vector<OpenPart> parts);
   Result<const Value*> Require(std::string_view key) const;
 
+  std::string format_;
   std::uint32_t version_ = 0;
   std::uint64_t file_bytes_ = 0;
   std::vector<std::string> paths_;
   std::vector<MappedFile> files_;  // empty when the bytes are the caller's
+  Contents kept_;                  // of Assemble: what the others point into
   Metadata metadata_;
   std::vector<Tensor> tensors_;
   std::map<std::string_view, std::size_t> tensor_index_;

@@ -380,6 +380,8 @@ Result<ModelConfig> ModelConfig::Read(const gguf::ModelFile& file) {
     return MakeError(ErrorCode::kCorrupt, "token_embd.weight has {} rows", embedding->dims[1]);
   }
   config.vocab = static_cast<std::uint32_t>(embedding->dims[1]);
+  config.has_column_orders = std::ranges::any_of(
+      file.tensors(), [](const gguf::Tensor& tensor) { return !tensor.column_order.empty(); });
   return config;
 }
 

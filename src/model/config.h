@@ -123,6 +123,7 @@ struct ModelConfig {
   std::vector<LayerConfig> layer;  // [layers]; empty: all as LayerConfig is by default
   std::optional<ExpertsConfig> experts;
   std::optional<LatentConfig> latent;
+  bool has_column_orders = false;  // some weights want their inputs in another order (linear.h)
 
   std::uint32_t group() const { return heads / kv_heads; }  // query heads per kv head
   LayerConfig LayerAt(std::size_t index) const {

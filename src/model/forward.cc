@@ -57,6 +57,7 @@ ForwardPass::ForwardPass(const Model& model, const kv::KvLayout& layout,
       shared_out_(sizes_.shared_out),
       choices_(sizes_.expert_rows),
       expert_rows_(sizes_.expert_rows),
+      gathered_(sizes_.gathered),
       matmul_scratch_(sizes_.all_scratch),
       codes_(sizes_.activation_blocks) {
   ASHLAR_CHECK(max_tokens > 0);
@@ -69,6 +70,7 @@ ForwardPass::ForwardPass(const Model& model, const kv::KvLayout& layout,
     products = std::max<std::size_t>(products, 2 * experts->count);
   }
   products_.reserve(products);
+  ordered_.reserve(products);
   inputs_.reserve(products);
   encodings_.reserve(products);
 }
@@ -80,7 +82,7 @@ std::uint64_t ForwardPass::workspace_bytes() const {
         &attended_,   &projected_,     &gate_,        &up_,        &cosine_,
         &sine_,       &logits_,        &wide_q_,      &low_q_,     &values_,
         &router_,     &expert_in_,     &expert_gate_, &expert_up_, &expert_out_,
-        &shared_out_, &matmul_scratch_}) {
+        &shared_out_, &gathered_,      &matmul_scratch_}) {
     bytes += array->bytes();
   }
   return bytes + codes_.bytes();
@@ -195,8 +197,40 @@ void ForwardPass::EncodeRow(std::span<const Product> products, std::size_t row) 
                                .stride = place.stride});
 }
 
+// The products with each x in the order of its weights' columns. Neighbours share what is gathered.
+std::span<const ForwardPass::Product> ForwardPass::InColumnOrder(
+    std::span<const Product> products) {
+  if (!config_.has_column_orders) return products;
+  ordered_.assign(products.begin(), products.end());
+  std::size_t used = 0;
+  for (std::size_t i = 0; i < products.size(); ++i) {
+    const Product& product = products[i];
+    const std::span<const std::uint32_t> order = product.linear->order;
+    if (order.empty()) continue;
+    if (i > 0 && products[i - 1].x == product.x && products[i - 1].rows == product.rows &&
+        products[i - 1].linear->order.data() == order.data()) {
+      ordered_[i].x = ordered_[i - 1].x;
+      ordered_[i].x_stride = ordered_[i - 1].x_stride;
+      continue;
+    }
+    float* const out = gathered_.data() + used;
+    used += product.rows * order.size();
+    ASHLAR_CHECK(used <= gathered_.size(), "{} gathered inputs; there is room for {}", used,
+                 gathered_.size());
+    ForEachRow(product.rows, [&](std::size_t row) {
+      const float* const x = product.x + row * product.x_stride;
+      float* const y = out + row * order.size();
+      for (std::size_t c = 0; c < order.size(); ++c) y[c] = x[order[c]];
+    });
+    ordered_[i].x = out;
+    ordered_[i].x_stride = order.size();
+  }
+  return ordered_;
+}
+
 // All products in one parallel region.
-void ForwardPass::Multiply(std::span<const Product> products) {
+void ForwardPass::Multiply(std::span<const Product> unordered) {
+  const std::span<const Product> products = InColumnOrder(unordered);
   EncodeInputs(products);
   std::size_t panels = 0;
   for (const Product& product : products) panels += product.linear->w.panels();

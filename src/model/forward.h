@@ -77,6 +77,7 @@ class ForwardPass {
   void EmbedRow(TokenId token, std::uint64_t position, std::size_t row);
   void RunLayer(std::size_t layer);
   void Multiply(std::span<const Product> products);
+  std::span<const Product> InColumnOrder(std::span<const Product> products);
   void EncodeInputs(std::span<const Product> products);
   void EncodeRow(std::span<const Product> products, std::size_t row);
   // All rows of the step, rows of x and y lying side by side.
@@ -120,6 +121,7 @@ class ForwardPass {
   std::vector<AttentionChunk> chunks_;    // of this step
   std::vector<std::uint32_t> row_chunk_;  // [rows] index into chunks_
   std::vector<Product> products_;         // of the region at hand
+  std::vector<Product> ordered_;          // the same, reading gathered_ where columns have an order
   // [products of a region]: x as codes, or null; and the products whose x was encoded, with the
   // first row of each among all rows that are.
   std::vector<const kernels::ActivationBlock*> inputs_;
@@ -142,6 +144,7 @@ class ForwardPass {
   std::vector<ExpertChoice> choices_;             // [max_tokens, used]
   std::vector<std::uint32_t> expert_rows_;        // [max_tokens, used]: where the choice's row is
   std::vector<std::uint32_t> expert_begins_;      // [count + 1]: an expert's first row
+  AlignedArray<float> gathered_;                  // of the region at hand
   AlignedArray<float> matmul_scratch_;            // per worker
   AlignedArray<kernels::ActivationBlock> codes_;  // of the region at hand
 };

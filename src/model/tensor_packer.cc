@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "kernels/dequantize.h"
 
 namespace ashlar::model {
@@ -12,12 +13,12 @@ constexpr std::size_t kPanelsPerItem = 16;
 // [columns, rows] f32 of a tensor's rows.
 std::vector<float> Transposed(const gguf::Tensor& tensor, std::uint64_t first, std::uint64_t rows) {
   const std::uint64_t columns = tensor.dims[0];
-  const std::size_t row_bytes = *RowBytes(tensor.dtype, columns);
   std::vector<float> row(columns);
   std::vector<float> out(rows * columns);
+  std::vector<std::byte> stored(tensor.row_bytes());
   for (std::uint64_t r = 0; r < rows; ++r) {
-    kernels::DequantizeRow(tensor.dtype, tensor.data.data() + (first + r) * row_bytes, columns,
-                           row.data());
+    tensor.ReadRows(first + r, 1, stored.data());
+    kernels::DequantizeRow(tensor.dtype, stored.data(), columns, row.data());
     for (std::uint64_t c = 0; c < columns; ++c) out[c * rows + r] = row[c];
   }
   return out;
@@ -33,15 +34,17 @@ Result<const gguf::Tensor*> TensorPacker::Take(const std::string& name,
 }
 
 void TensorPacker::AddMatrix(const gguf::Tensor& tensor, std::uint64_t first, std::uint64_t rows,
-                             kernels::PackedMatrix& view) {
-  view = {.dtype = tensor.dtype, .n = rows, .k = tensor.dims[0], .data = nullptr};
-  Add({&tensor, first, rows, false, &view, 0});
+                             Linear& linear) {
+  linear.w = {.dtype = tensor.dtype, .n = rows, .k = tensor.dims[0], .data = nullptr};
+  linear.order = tensor.column_order;
+  Add({&tensor, first, rows, false, &linear.w, 0});
 }
 
 void TensorPacker::AddTransposed(const gguf::Tensor& tensor, std::uint64_t first,
-                                 std::uint64_t rows, kernels::PackedMatrix& view) {
-  view = {.dtype = DType::kF32, .n = tensor.dims[0], .k = rows, .data = nullptr};
-  Add({&tensor, first, rows, true, &view, 0});
+                                 std::uint64_t rows, Linear& linear) {
+  ASHLAR_CHECK(tensor.column_order.empty(), "{}", tensor.name);
+  linear.w = {.dtype = DType::kF32, .n = tensor.dims[0], .k = rows, .data = nullptr};
+  Add({&tensor, first, rows, true, &linear.w, 0});
 }
 
 void TensorPacker::Add(const PendingMatrix& matrix) {
@@ -87,15 +90,15 @@ void TensorPacker::Pack(ThreadPool& pool,
   }
   vectors.resize(vector_floats_);
   std::vector<float> row;
+  std::vector<std::byte> stored;
   for (const PendingVector& pending : vectors_) {
     float* const out = vectors.data() + pending.offset;
     const gguf::Tensor& tensor = *pending.tensor;
     const std::uint64_t columns = tensor.dims[0];
     row.resize(columns);
-    kernels::DequantizeRow(
-        tensor.dtype,
-        tensor.data.data() + pending.first / columns * *RowBytes(tensor.dtype, columns), columns,
-        row.data());
+    stored.resize(tensor.row_bytes());
+    tensor.ReadRows(pending.first / columns, 1, stored.data());
+    kernels::DequantizeRow(tensor.dtype, stored.data(), columns, row.data());
     std::copy_n(row.data() + pending.first % columns, pending.size, out);
     *pending.view = out;
   }
@@ -105,25 +108,46 @@ void TensorPacker::PackMatrix(const PendingMatrix& pending, ThreadPool& pool,
                               std::byte* packed) const {
   kernels::PackedMatrix& view = *pending.view;
   view.data = packed;
+  const gguf::Tensor& tensor = *pending.tensor;
   std::vector<float> transposed;
-  const std::byte* rows = nullptr;
+  const std::byte* rows = nullptr;  // where they all are; null: made item by item
   if (pending.is_transposed) {
-    transposed = Transposed(*pending.tensor, pending.first, pending.rows);
+    transposed = Transposed(tensor, pending.first, pending.rows);
     rows = reinterpret_cast<const std::byte*>(transposed.data());
-  } else {
-    rows = pending.tensor->data.data() + pending.first * *RowBytes(view.dtype, view.k);
+  } else if (tensor.maker == nullptr) {
+    rows = tensor.data.data() + pending.first * tensor.row_bytes();
   }
   const std::size_t panels = view.panels();
-  pool.ParallelFor(
-      (panels + kPanelsPerItem - 1) / kPanelsPerItem, [&](std::size_t item, std::size_t) {
-        kernels::PackPanels({.dtype = view.dtype,
-                             .n = view.n,
-                             .k = view.k,
-                             .rows = rows,
-                             .packed = packed,
-                             .panel_begin = item * kPanelsPerItem,
-                             .panel_end = std::min(panels, (item + 1) * kPanelsPerItem)});
-      });
+  pool.ParallelFor((panels + kPanelsPerItem - 1) / kPanelsPerItem,
+                   [&](std::size_t item, std::size_t) {
+                     const std::size_t begin = item * kPanelsPerItem;
+                     const std::size_t end = std::min(panels, begin + kPanelsPerItem);
+                     if (rows == nullptr) return PackMade(pending, begin, end, packed);
+                     kernels::PackPanels({.dtype = view.dtype,
+                                          .n = view.n,
+                                          .k = view.k,
+                                          .rows = rows,
+                                          .packed = packed,
+                                          .panel_begin = begin,
+                                          .panel_end = end});
+                   });
+}
+
+// Panels [begin, end) of a matrix whose rows are made, as a matrix of their own.
+void TensorPacker::PackMade(const PendingMatrix& pending, std::size_t begin, std::size_t end,
+                            std::byte* packed) {
+  const kernels::PackedMatrix& view = *pending.view;
+  const std::size_t first = begin * kernels::kPanelRows;
+  const std::size_t count = std::min(view.n, end * kernels::kPanelRows) - first;
+  AlignedArray<std::byte> rows(count * pending.tensor->row_bytes());
+  pending.tensor->ReadRows(pending.first + first, count, rows.data());
+  kernels::PackPanels({.dtype = view.dtype,
+                       .n = count,
+                       .k = view.k,
+                       .rows = rows.data(),
+                       .packed = packed + begin * kernels::PackedPanelBytes(view.dtype, view.k),
+                       .panel_begin = 0,
+                       .panel_end = end - begin});
 }
 
 }  // namespace ashlar::model

@@ -17,6 +17,7 @@
 #include "base/thread_pool.h"
 #include "gguf/model_file.h"
 #include "kernels/packed_matrix.h"
+#include "model/linear.h"
 
 namespace ashlar::model {
 
@@ -30,13 +31,14 @@ class TensorPacker {
   Result<const gguf::Tensor*> Take(const std::string& name,
                                    std::initializer_list<std::uint64_t> dims);
 
-  // Rows [first, first + rows) of a tensor that was taken, as a matrix of its own. `view` is filled
-  // in by Pack and must stay where it is until then.
+  // Rows [first, first + rows) of a tensor that was taken, as a matrix of its own. `linear.w` is
+  // filled in by Pack and must stay where it is until then.
   void AddMatrix(const gguf::Tensor& tensor, std::uint64_t first, std::uint64_t rows,
-                 kernels::PackedMatrix& view);
-  // The same rows transposed, in f32: a matrix of [row length] rows.
+                 Linear& linear);
+  // The same rows transposed, in f32: a matrix of [row length] rows. Precondition: the tensor's
+  // columns stand in order.
   void AddTransposed(const gguf::Tensor& tensor, std::uint64_t first, std::uint64_t rows,
-                     kernels::PackedMatrix& view);
+                     Linear& linear);
   // Elements [first, first + size) of a tensor that was taken, all in one row of it. Vectors that
   // are added one after the other lie one after the other.
   void AddVector(const gguf::Tensor& tensor, std::uint64_t first, std::uint64_t size,
@@ -70,6 +72,8 @@ class TensorPacker {
 
   void Add(const PendingMatrix& matrix);
   void PackMatrix(const PendingMatrix& pending, ThreadPool& pool, std::byte* packed) const;
+  static void PackMade(const PendingMatrix& pending, std::size_t begin, std::size_t end,
+                       std::byte* packed);
 
   const gguf::ModelFile& file_;
   std::set<std::string_view> taken_;

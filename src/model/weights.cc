@@ -38,7 +38,7 @@ class WeightsLoader {
   Status LatentHeads(const std::string& prefix, LatentWeights& weights);
   Status FeedForward(const std::string& prefix, LayerWeights& layer);
   Status Experts(const std::string& prefix, ExpertsWeights& weights);
-  Status ExpertMatrices(const std::string& name, std::uint64_t rows, std::uint64_t columns,
+  Status ExpertMatrices(const std::string& prefix, std::uint64_t rows, std::uint64_t columns,
                         std::vector<FeedForwardWeights>& experts,
                         Linear FeedForwardWeights::* member);
   Status SharedExpert(const std::string& prefix, ExpertsWeights& weights);
@@ -103,7 +103,7 @@ Status WeightsLoader::Globals() {
   if (packer_.Has("output.weight")) {
     ASHLAR_TRY(Matrix("output", config_.vocab, hidden, weights_.lm_head_));
   } else {
-    packer_.AddMatrix(*weights_.embedding_, 0, config_.vocab, weights_.lm_head_.w);
+    packer_.AddMatrix(*weights_.embedding_, 0, config_.vocab, weights_.lm_head_);
     ASHLAR_TRY(OptionalVector("output.bias", config_.vocab, weights_.lm_head_.bias));
   }
   ASHLAR_TRY(Divisors());
@@ -194,9 +194,9 @@ Status WeightsLoader::LatentHeads(const std::string& prefix, LatentWeights& weig
     ASHLAR_ASSIGN(const gguf::Tensor* const tensor,
                   packer_.Take(both, {latent.rank, heads * rows}));
     for (std::uint64_t h = 0; h < heads; ++h) {
-      packer_.AddTransposed(*tensor, h * rows, latent.plain_dim, weights.key_b[h].w);
+      packer_.AddTransposed(*tensor, h * rows, latent.plain_dim, weights.key_b[h]);
       packer_.AddMatrix(*tensor, h * rows + latent.plain_dim, latent.value_dim,
-                        weights.value_b[h].w);
+                        weights.value_b[h]);
     }
     return {};
   }
@@ -205,10 +205,10 @@ Status WeightsLoader::LatentHeads(const std::string& prefix, LatentWeights& weig
   ASHLAR_ASSIGN(const gguf::Tensor* const values,
                 packer_.Take(prefix + "attn_v_b.weight", {latent.rank, latent.value_dim, heads}));
   for (std::uint64_t h = 0; h < heads; ++h) {
-    packer_.AddMatrix(*keys, h * latent.rank, latent.rank, weights.key_b[h].w);
+    packer_.AddMatrix(*keys, h * latent.rank, latent.rank, weights.key_b[h]);
   }
   for (std::uint64_t h = 0; h < heads; ++h) {
-    packer_.AddMatrix(*values, h * latent.value_dim, latent.value_dim, weights.value_b[h].w);
+    packer_.AddMatrix(*values, h * latent.value_dim, latent.value_dim, weights.value_b[h]);
   }
   return {};
 }
@@ -235,24 +235,32 @@ Status WeightsLoader::Experts(const std::string& prefix, ExpertsWeights& weights
   ASHLAR_TRY(Matrix(prefix + "ffn_gate_inp", experts.count, hidden, weights.router));
   ASHLAR_TRY(OptionalVector(prefix + "exp_probs_b.bias", experts.count, weights.selection_bias));
   weights.experts.resize(experts.count);
-  ASHLAR_TRY(ExpertMatrices(prefix + "ffn_gate_exps", experts.feed_forward, hidden, weights.experts,
+  ASHLAR_TRY(ExpertMatrices(prefix + "ffn_gate", experts.feed_forward, hidden, weights.experts,
                             &FeedForwardWeights::gate));
-  ASHLAR_TRY(ExpertMatrices(prefix + "ffn_up_exps", experts.feed_forward, hidden, weights.experts,
+  ASHLAR_TRY(ExpertMatrices(prefix + "ffn_up", experts.feed_forward, hidden, weights.experts,
                             &FeedForwardWeights::up));
-  ASHLAR_TRY(ExpertMatrices(prefix + "ffn_down_exps", hidden, experts.feed_forward, weights.experts,
+  ASHLAR_TRY(ExpertMatrices(prefix + "ffn_down", hidden, experts.feed_forward, weights.experts,
                             &FeedForwardWeights::down));
   return experts.shared > 0 ? SharedExpert(prefix, weights) : Status{};
 }
 
-// One tensor of [experts, rows, columns], and perhaps biases [experts, rows].
-Status WeightsLoader::ExpertMatrices(const std::string& name, std::uint64_t rows,
+// "<name>_exps": one tensor of [experts, rows, columns], and perhaps biases [experts, rows]. Or
+// "<name>.E" for each expert E.
+Status WeightsLoader::ExpertMatrices(const std::string& prefix, std::uint64_t rows,
                                      std::uint64_t columns,
                                      std::vector<FeedForwardWeights>& experts,
                                      Linear FeedForwardWeights::* member) {
+  const std::string name = prefix + "_exps";
+  if (packer_.Has(prefix + ".0.weight")) {
+    for (std::size_t e = 0; e < experts.size(); ++e) {
+      ASHLAR_TRY(Matrix(fmt::format("{}.{}", prefix, e), rows, columns, experts[e].*member));
+    }
+    return {};
+  }
   ASHLAR_ASSIGN(const gguf::Tensor* const tensor,
                 packer_.Take(name + ".weight", {columns, rows, experts.size()}));
   for (std::size_t e = 0; e < experts.size(); ++e) {
-    packer_.AddMatrix(*tensor, e * rows, rows, (experts[e].*member).w);
+    packer_.AddMatrix(*tensor, e * rows, rows, experts[e].*member);
   }
   if (!packer_.Has(name + ".bias")) return {};
   ASHLAR_ASSIGN(const gguf::Tensor* const bias,
@@ -272,14 +280,14 @@ Status WeightsLoader::SharedExpert(const std::string& prefix, ExpertsWeights& we
   if (!config_.experts->has_shared_gate) return {};
   ASHLAR_ASSIGN(const gguf::Tensor* const gate,
                 packer_.Take(prefix + "ffn_gate_inp_shexp.weight", {hidden}));
-  packer_.AddMatrix(*gate, 0, 1, weights.shared_gate.w);
+  packer_.AddMatrix(*gate, 0, 1, weights.shared_gate);
   return {};
 }
 
 Status WeightsLoader::Matrix(const std::string& name, std::uint64_t rows, std::uint64_t columns,
                              Linear& linear) {
   ASHLAR_ASSIGN(const gguf::Tensor* const tensor, packer_.Take(name + ".weight", {columns, rows}));
-  packer_.AddMatrix(*tensor, 0, rows, linear.w);
+  packer_.AddMatrix(*tensor, 0, rows, linear);
   return OptionalVector(name + ".bias", rows, linear.bias);
 }
 
@@ -301,7 +309,7 @@ Status WeightsLoader::Parts(const std::string& prefix, std::string_view fused,
   }
   std::uint64_t first = 0;
   for (const Part& part : parts) {
-    packer_.AddMatrix(*tensor, first, part.rows, part.linear->w);
+    packer_.AddMatrix(*tensor, first, part.rows, *part.linear);
     if (bias != nullptr) packer_.AddVector(*bias, first, part.rows, part.linear->bias);
     first += part.rows;
   }
@@ -327,6 +335,7 @@ Status WeightsLoader::Norm(const std::string& name, std::uint64_t size, NormWeig
 namespace {
 
 void TableRow(const gguf::Tensor& table, std::uint64_t row, float* out) {
+  ASHLAR_CHECK(table.maker == nullptr, "{} is not stored row by row", table.name);
   const std::uint64_t columns = table.dims[0];
   const std::size_t row_bytes = *RowBytes(table.dtype, columns);
   kernels::DequantizeRow(table.dtype, table.data.data() + row * row_bytes, columns, out);

@@ -17,16 +17,10 @@
 #include "base/result.h"
 #include "base/thread_pool.h"
 #include "gguf/model_file.h"
-#include "kernels/packed_matrix.h"
 #include "model/config.h"
+#include "model/linear.h"
 
 namespace ashlar::model {
-
-// A linear layer y = W x + bias. `bias` is null when there is none.
-struct Linear {
-  kernels::PackedMatrix w;
-  const float* bias = nullptr;
-};
 
 // `bias` only in NormKind::kLayer; `weight` null where there is no such norm.
 struct NormWeights {

@@ -17,6 +17,9 @@ constexpr std::size_t RoundUp(std::size_t value, std::size_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
+// Products of one input that may each want it in an order of their own: Q, K and V.
+constexpr std::size_t kMostOrders = 3;
+
 // The most columns of a token that are encoded for one parallel region.
 std::size_t ActivationColumns(const ModelConfig& config) {
   const std::size_t heads = config.heads;
@@ -107,8 +110,11 @@ ForwardSizes ForwardSizes::Of(const ModelConfig& config, const kv::KvLayout& lay
   // Rounded so that every worker's part starts on a 64-byte border.
   sizes.scratch = RoundUp(kernels::MatmulScratchFloats(std::max(widest, feed_forward)), 16);
   sizes.all_scratch = sizes.scratch * threads;
+  const std::size_t columns =
+      ActivationColumns(config) * (config.has_column_orders ? kMostOrders : 1);
+  if (config.has_column_orders) sizes.gathered = max_tokens * columns;
   if (activations == Activations::kInt8) {
-    sizes.activation_blocks = max_tokens * ActivationColumns(config) / kernels::kActivationColumns;
+    sizes.activation_blocks = max_tokens * columns / kernels::kActivationColumns;
   }
   return sizes;
 }
@@ -117,7 +123,7 @@ std::uint64_t ForwardSizes::bytes() const {
   const std::uint64_t floats = 3 * hidden + queries + keys + values + attended + gate + up +
                                2 * angles + logits + wide_queries + low_queries + latent_values +
                                router + 2 * expert_hidden + 2 * expert_wide + shared_out +
-                               all_scratch;
+                               gathered + all_scratch;
   return floats * sizeof(float) + activation_blocks * sizeof(kernels::ActivationBlock) +
          attention.bytes();
 }

@@ -54,6 +54,7 @@ struct ForwardSizes {
   std::size_t expert_hidden = 0;  // in, out: each
   std::size_t expert_wide = 0;    // gate, up: each
   std::size_t shared_out = 0;
+  std::size_t gathered = 0;           // inputs in the order of their weights' columns
   std::size_t scratch = 0;            // of one worker
   std::size_t all_scratch = 0;        // of all
   std::size_t activation_blocks = 0;  // of kernels/activations.h, not floats

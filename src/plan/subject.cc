@@ -10,6 +10,7 @@
 #include <variant>
 
 #include "base/mapped_file.h"
+#include "hf/model_folder.h"
 #include "model/weights.h"
 #include "plan/config_reader.h"
 
@@ -60,9 +61,9 @@ FileWeights WeightsIn(const gguf::ModelFile& file) {
   FileWeights weights;
   std::map<std::string_view, std::uint64_t> bytes_by_type;
   for (const gguf::Tensor& tensor : file.tensors()) {
-    weights.stored_bytes += tensor.data.size();
+    weights.stored_bytes += tensor.bytes();
     weights.parameters += tensor.elements();
-    bytes_by_type[NameOf(tensor.dtype)] += tensor.data.size();
+    bytes_by_type[NameOf(tensor.dtype)] += tensor.bytes();
   }
   std::uint64_t most = 0;
   for (const auto& [name, bytes] : bytes_by_type) {
@@ -103,6 +104,30 @@ Result<Subject> SubjectOfFile(const std::string& path) {
                    path);
 }
 
+bool HasWeights(const std::filesystem::path& folder) {
+  std::error_code error;
+  for (std::filesystem::directory_iterator it(folder, error), end; !error && it != end;
+       it.increment(error)) {
+    if (it->path().extension() == ".safetensors") return true;
+  }
+  return false;
+}
+
+// With weights exactly as they are; of a model that this build does not read, and of a config.json
+// alone, from its sizes.
+Result<Subject> SubjectOfFolder(const std::filesystem::path& folder) {
+  const std::string config = (folder / "config.json").string();
+  if (!HasWeights(folder)) return SubjectOfConfig(config);
+  const Result<gguf::ModelFile> file =
+      hf::OpenFolder(folder.string(), hf::FolderParts::kWithoutText);
+  if (file.ok()) return SubjectOf(*file, folder.string());
+  if (file.error().code != ErrorCode::kUnsupported) return file.error();
+  ASHLAR_ASSIGN(Subject subject, SubjectOfConfig(config));
+  subject.geometry.notes.push_back(fmt::format(
+      "this build does not run the model ({}); planned from its config", file.error().message));
+  return subject;
+}
+
 bool LooksLikePath(const std::string& model) {
   return model.starts_with('/') || model.starts_with('.') || model.ends_with(".gguf") ||
          model.ends_with(".json");
@@ -114,7 +139,7 @@ Result<Subject> FindSubject(const std::string& model, const Registry& registry) 
   std::error_code ignored;  // what cannot be asked about is not there
   const std::filesystem::path path(model);
   if (std::filesystem::is_directory(path, ignored)) {
-    return SubjectOfFile((path / "config.json").string());
+    return SubjectOfFolder(path);
   }
   if (std::filesystem::exists(path, ignored) || LooksLikePath(model)) return SubjectOfFile(model);
   ASHLAR_ASSIGN(Geometry geometry, registry.Find(model));
@@ -136,7 +161,9 @@ Result<Geometry> GeometryOf(const gguf::ModelFile& file, const std::string& path
 Result<Subject> SubjectOf(const gguf::ModelFile& file, const std::string& path) {
   ASHLAR_ASSIGN(Geometry geometry, GeometryOf(file, path));
   Subject subject = {
-      .geometry = std::move(geometry), .source = "gguf", .file_weights = WeightsIn(file)};
+      .geometry = std::move(geometry),
+      .source = file.version() > 0 ? "gguf" : file.format(),
+      .file_weights = WeightsIn(file)};
   Result<model::ModelConfig> config = model::ModelConfig::Read(file);
   const Result<std::uint64_t> loaded =
       config.ok() ? model::Weights::BytesOf(file, *config) : config.error();

@@ -13,7 +13,7 @@
 
 namespace ashlar::plan {
 
-// Of a GGUF file: exact.
+// Of a GGUF file or of safetensors: exact.
 struct FileWeights {
   std::uint64_t stored_bytes = 0;  // of all tensors in the file
   // As the engine holds them in memory: packed, without the embedding table, which stays in the
@@ -25,12 +25,13 @@ struct FileWeights {
 
 struct Subject {
   Geometry geometry;
-  std::string source;  // "registry", "config", "gguf"
+  std::string source;  // "registry", "config", "gguf", "safetensors"
   std::optional<FileWeights> file_weights = {};
   std::optional<model::ModelConfig> config = {};  // of a file that this build runs
 };
 
-// `model` is a GGUF file, a config.json, a folder with one, or a name of the registry. Errors:
+// `model` is a GGUF file, a config.json, a folder with one and perhaps with safetensors, or a name
+// of the registry. Errors:
 // kNotFound (with the registry's nearest names), kIo, kCorrupt and kUnsupported naming the file and
 // the field.
 Result<Subject> FindSubject(const std::string& model, const Registry& registry);

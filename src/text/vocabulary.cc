@@ -110,6 +110,21 @@ void FindEndTokens(Vocabulary& vocabulary) {
   ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
 }
 
+// A list of ours, for models with more of them than GGUF has keys for.
+Status ReadMoreEnds(const gguf::ModelFile& file, Vocabulary& vocabulary) {
+  constexpr std::string_view kKey = "tokenizer.ggml.end_token_ids";
+  if (file.Find(kKey) == nullptr) return {};
+  ASHLAR_ASSIGN(const auto ids, file.Integers(kKey));
+  for (const std::int64_t id : ids) {
+    if (id < 0 || static_cast<std::size_t>(id) >= vocabulary.size()) {
+      return MakeError(ErrorCode::kCorrupt, "{} has {}; the vocabulary has {} tokens", kKey, id,
+                       vocabulary.size());
+    }
+    vocabulary.special.end_tokens.push_back(static_cast<TokenId>(id));
+  }
+  return {};
+}
+
 Status ReadSpecialIds(const gguf::ModelFile& file, const Vocabulary::Defaults& defaults,
                       Vocabulary& vocabulary) {
   SpecialIds& special = vocabulary.special;
@@ -123,6 +138,7 @@ Status ReadSpecialIds(const gguf::ModelFile& file, const Vocabulary::Defaults& d
   for (const auto& id : {special.eos, eot, eom}) {
     if (id) special.end_tokens.push_back(*id);
   }
+  ASHLAR_TRY(ReadMoreEnds(file, vocabulary));
   FindEndTokens(vocabulary);
 
   ASHLAR_ASSIGN(special.add_bos, file.BoolOr("tokenizer.ggml.add_bos_token", defaults.add_bos));

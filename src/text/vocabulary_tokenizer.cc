@@ -51,7 +51,9 @@ Status VocabularyTokenizer::Complete(const gguf::ModelFile& file, const Vocabula
   parts.types = vocabulary.types;
   parts.special = vocabulary.special;
   ASHLAR_ASSIGN(const std::string_view name, file.StringOr("general.name", ""));
-  parts.strips_after_special = NamesPhi3(name);
+  // A key of ours, for files that do carry it.
+  ASHLAR_ASSIGN(parts.strips_after_special,
+                file.BoolOr("tokenizer.ggml.strips_after_special", NamesPhi3(name)));
 
   std::vector<SpecialTokens::Entry> all;
   std::vector<SpecialTokens::Entry> user_defined;

@@ -21,6 +21,7 @@ FLOORS = {
     "retention": 2,
     "embed": 2,
     "engine": 3,
+    "hf": 3,
     "plan": 4,
     "eval": 4,
     "load": 4,
