@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -117,9 +116,7 @@ class EvalCommand {
 
  private:
   // The file's: what a file says of its name is often that of some training run.
-  std::string ModelName() const {
-    return std::filesystem::path(loaded_.file().paths().front()).stem().string();
-  }
+  const std::string& ModelName() const { return loaded_.file().name(); }
   std::string Title() const {
     return fmt::format("KV codecs: quality against memory, {}", ModelName());
   }

@@ -58,7 +58,7 @@ Result<std::string> ResolveModelPath(const std::string& model) {
   return MakeError(
       ErrorCode::kNotFound,
       "no --model was given and the default model is not at '{}'; `make serve` and `make run` "
-      "fetch it, or give --model PATH of any GGUF file",
+      "fetch it, or give --model PATH of any GGUF file or folder of safetensors",
       path);
 }
 
@@ -66,8 +66,9 @@ Result<std::string> ResolveModelPath(const std::string& model) {
 
 void AddModelFlags(CLI::App& command, EngineFlags& flags) {
   command
-      .add_option("-m,--model", flags.model,
-                  "GGUF file (default: the default model, fetched by make)")
+      .add_option(
+          "-m,--model", flags.model,
+          "GGUF file, or folder of safetensors (default: the default model, fetched by make)")
       ->envname("ASHLAR_MODEL");
   command.add_option("-t,--threads", flags.threads, "threads for the model; 0 = one per processor")
       ->capture_default_str();

@@ -248,7 +248,9 @@ Status Inspect(const InspectFlags& flags) {
 CommandBody AddInspectCommand(CLI::App& app) {
   auto flags = std::make_shared<InspectFlags>();
   CLI::App* const command = app.add_subcommand("inspect", "show what is in a model file");
-  command->add_option("model,-m,--model", flags->model, "GGUF file, or folder of safetensors (default: the default model)")
+  command
+      ->add_option("model,-m,--model", flags->model,
+                   "GGUF file, or folder of safetensors (default: the default model)")
       ->envname("ASHLAR_MODEL");
   command->add_flag("--json", flags->as_json, "print one JSON object");
   command->add_flag("--tensors", flags->lists_tensors, "list every tensor");

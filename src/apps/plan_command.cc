@@ -121,9 +121,10 @@ Status RunPlan(const PlanFlags& flags) {
 
 void AddPlanFlags(CLI::App& command, PlanFlags& flags) {
   command
-      .add_option("model,-m,--model", flags.model,
-                  "GGUF file, config.json, a folder with one, or a name of the registry (default: "
-                  "the default model)")
+      .add_option(
+          "model,-m,--model", flags.model,
+          "GGUF file, folder of safetensors, config.json, or a name of the registry (default: "
+          "the default model)")
       ->envname("ASHLAR_MODEL");
   command.add_option("--context", flags.context,
                      "tokens stored for a sequence, e.g. 32k (default: the model's context)");

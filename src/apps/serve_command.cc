@@ -6,7 +6,6 @@
 #include <cmath>
 #include <csignal>
 #include <ctime>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <random>
@@ -108,9 +107,7 @@ Status Serve(const ServeFlags& flags) {
   ASHLAR_ASSIGN(ServeSetup setup, ResolveServeFlags(flags));
   ASHLAR_ASSIGN(const auto session, Session::Open(flags.engine));
   const std::string name =
-      flags.served_model_name.empty()
-          ? std::filesystem::path(session->file().paths().front()).stem().string()
-          : flags.served_model_name;
+      flags.served_model_name.empty() ? session->file().name() : flags.served_model_name;
   engine::EngineRunner runner(session->TakeEngine(), session->clock(), flags.max_waiting);
   if (setup.api.context_stream) {
     ASHLAR_TRY(CheckContextStream(*setup.api.context_stream, runner.info().max_context));

@@ -417,7 +417,8 @@ void AddTraceFlags(CLI::App& command, SimulateFlags& flags) {
 void AddEngineSettings(CLI::App& command, SimulateFlags& flags) {
   command
       .add_option("-m,--model", flags.model,
-                  "GGUF file, config.json, or a name of `ashlar plan --list`: its geometry "
+                  "GGUF file, folder of safetensors, config.json, or a name of `ashlar plan "
+                  "--list`: its geometry "
                   "(default: the default model)")
       ->envname("ASHLAR_MODEL");
   command.add_option("--cost", flags.cost,

@@ -1,6 +1,7 @@
 #include "gguf/model_file.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <functional>
 #include <optional>
 #include <utility>
@@ -165,6 +166,7 @@ Result<ModelFile> ModelFile::Join(std::vector<OpenPart> parts) {
     if (i == 0) {
       tensors_expected = split.tensors.value_or(0);
       model.version_ = contents.version;
+      model.name_ = std::filesystem::path(part.name).stem().string();
       model.format_ = fmt::format("GGUF version {}", contents.version);
       model.metadata_ = std::move(contents.metadata);
     }
@@ -189,6 +191,7 @@ Result<ModelFile> ModelFile::Join(std::vector<OpenPart> parts) {
 Result<ModelFile> ModelFile::Assemble(Contents contents) {
   ModelFile model;
   model.kept_ = std::move(contents);
+  model.name_ = model.kept_.name;
   model.format_ = model.kept_.format;
   model.paths_ = model.kept_.paths;
   model.files_ = std::move(model.kept_.files);

@@ -1,6 +1,6 @@
-// A model as GGUF describes one: metadata by key, tensors by name. Read from a GGUF file (versions 2
-// and 3, one file or split into several), mapped and checked; other formats are put into its words
-// by their readers (hf/) and joined by Assemble.
+// A model as GGUF describes one: metadata by key, tensors by name. Read from a GGUF file (versions
+// 2 and 3, one file or split into several), mapped and checked; other formats are put into its
+// words by their readers (hf/) and joined by Assemble.
 //
 // Everything in the file is hostile until checked: every length, offset, count and overlap is
 // compared with the bytes that are there before it is used. After Open succeeds every tensor's span
@@ -104,10 +104,11 @@ class ModelFile {
   // A model that another reader found, in GGUF's words. `metadata` and `tensors` point into `files`
   // and what is kept beside them.
   struct Contents {
-    std::string format;               // "safetensors"
-    std::vector<std::string> paths;   // not empty; the first stands for the model in errors
+    std::string name;                // the folder's
+    std::string format;              // "safetensors"
+    std::vector<std::string> paths;  // not empty; the first stands for the model in errors
     std::vector<MappedFile> files;
-    std::deque<std::string> texts;    // stay where they are when the deque is moved
+    std::deque<std::string> texts;  // stay where they are when the deque is moved
     std::deque<std::vector<std::uint32_t>> orders;
     std::deque<std::vector<float>> floats;
     std::vector<std::unique_ptr<const RowMaker>> makers;
@@ -117,6 +118,8 @@ class ModelFile {
   // Errors: kCorrupt (two tensors of one name).
   static Result<ModelFile> Assemble(Contents contents);
 
+  // What people call it: the file's name, or the folder's.
+  const std::string& name() const { return name_; }
   // "GGUF version 3"
   const std::string& format() const { return format_; }
   std::uint32_t version() const { return version_; }  // of GGUF; 0: another format
@@ -166,6 +169,7 @@ class ModelFile {
   static Result<ModelFile> Join(std::vector<OpenPart> parts);
   Result<const Value*> Require(std::string_view key) const;
 
+  std::string name_;
   std::string format_;
   std::uint32_t version_ = 0;
   std::uint64_t file_bytes_ = 0;

@@ -19,9 +19,7 @@ class Builder {
   const std::string& architecture() const { return architecture_; }
 
   // A view that lives as long as the model.
-  std::string_view Keep(std::string text) {
-    return contents_.texts.emplace_back(std::move(text));
-  }
+  std::string_view Keep(std::string text) { return contents_.texts.emplace_back(std::move(text)); }
   void Set(std::string key, gguf::Value value) {
     contents_.metadata.insert_or_assign(Keep(std::move(key)), std::move(value));
   }

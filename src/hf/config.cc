@@ -101,9 +101,8 @@ class ConfigReader {
 };
 
 Status ConfigReader::CheckFields() const {
-  ASHLAR_ASSIGN(const auto activation,
-                config_.Text({"hidden_activation", "hidden_act", "activation_function",
-                              "activation"}));
+  ASHLAR_ASSIGN(const auto activation, config_.Text({"hidden_activation", "hidden_act",
+                                                     "activation_function", "activation"}));
   // Early Gemma files say "gelu" and mean this one, as transformers reads them.
   const bool is_early_gemma = activation == "gelu" && family_.activation == "gelu_pytorch_tanh" &&
                               !config_.Find("hidden_activation");
@@ -240,7 +239,8 @@ Status ConfigReader::Experts() {
   if (CountOf("expert_count") == 0) return {};
   ASHLAR_ASSIGN(const auto is_normalised, config_.Flag("norm_topk_prob"));
   if (is_normalised) builder_.SetOwn("expert_weights_norm", *is_normalised);
-  // DeepSeek-V3's groups are those with the best two experts together, V2's those with the best one.
+  // DeepSeek-V3's groups are those with the best two experts together, V2's those with the best
+  // one.
   ASHLAR_ASSIGN(const auto groups, config_.Count({"n_group"}));
   ASHLAR_ASSIGN(const auto used, config_.Count({"topk_group"}));
   if (groups.value_or(1) != 1 && !family_.chooses_by_sigmoid) {
@@ -271,9 +271,9 @@ Status ConfigReader::Windows() {
     for (const Element type : *types) {
       const auto name = TextIn(type);
       if (name != "full_attention" && name != "sliding_attention") {
-        return config_.Wrong("layer_types",
-                             fmt::format("{} is neither full_attention nor sliding_attention",
-                                         Shown(type)));
+        return config_.Wrong(
+            "layer_types",
+            fmt::format("{} is neither full_attention nor sliding_attention", Shown(type)));
       }
       slides.push_back(name == "sliding_attention" ? 1 : 0);
     }

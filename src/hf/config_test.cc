@@ -16,9 +16,8 @@ using testing::HasSubstr;
 using Fields = nlohmann::ordered_json;
 
 Fields Llama() {
-  return {{"model_type", "llama"},         {"num_hidden_layers", 2},
-          {"hidden_size", 64},             {"intermediate_size", 128},
-          {"num_attention_heads", 4},      {"num_key_value_heads", 2},
+  return {{"model_type", "llama"},          {"num_hidden_layers", 2},   {"hidden_size", 64},
+          {"intermediate_size", 128},       {"num_attention_heads", 4}, {"num_key_value_heads", 2},
           {"max_position_embeddings", 512}, {"rms_norm_eps", 1e-6}};
 }
 
@@ -86,8 +85,7 @@ TEST(ConfigTest, RefusesByName) {
   EXPECT_THAT(ErrorOf(With(Llama(), {{"alibi", true}})), HasSubstr("\"alibi\" is true"));
   EXPECT_THAT(ErrorOf(With(Llama(), {{"decoder_sparse_step", 2}})),
               HasSubstr("\"decoder_sparse_step\" is 2"));
-  EXPECT_THAT(ErrorOf(With(Llama(), {{"no_rope_layers", {1, 0}}})),
-              HasSubstr("entry 1 is 0"));
+  EXPECT_THAT(ErrorOf(With(Llama(), {{"no_rope_layers", {1, 0}}})), HasSubstr("entry 1 is 0"));
 }
 
 TEST(ConfigTest, WindowsAreWhereTheyAreSaidToBe) {
@@ -113,16 +111,15 @@ TEST(ConfigTest, WindowsAreWhereTheyAreSaidToBe) {
 }
 
 TEST(ConfigTest, ScalesOfAttentionAreThoseOfTheEngine) {
-  const Fields gemma = With(Llama(), {{"model_type", "gemma2"},
-                                      {"head_dim", 16},
-                                      {"hidden_act", "gelu_pytorch_tanh"}});
+  const Fields gemma = With(
+      Llama(), {{"model_type", "gemma2"}, {"head_dim", 16}, {"hidden_act", "gelu_pytorch_tanh"}});
   EXPECT_EQ(ErrorOf(With(gemma, {{"query_pre_attn_scalar", 16}})), "");
   EXPECT_THAT(ErrorOf(With(gemma, {{"query_pre_attn_scalar", 20}})),
               HasSubstr("this build scales by 1 / sqrt(16)"));
-  EXPECT_EQ(ErrorOf(With(gemma, {{"num_hidden_layers", 46},
-                                 {"hidden_size", 80},
-                                 {"query_pre_attn_scalar", 20}})),
-            "");
+  EXPECT_EQ(
+      ErrorOf(With(
+          gemma, {{"num_hidden_layers", 46}, {"hidden_size", 80}, {"query_pre_attn_scalar", 20}})),
+      "");
 }
 
 // The formula, by the lengths of the waves: below 64 tokens as they are, above 256 a fourth.
@@ -142,9 +139,7 @@ TEST(ConfigTest, Llama3DividesSlowFrequencies) {
     for (std::size_t i = 0; i < 8; ++i) {
       const double length = 2 * 3.14159265358979 * std::pow(10000.0, static_cast<double>(i) / 8);
       const double smooth = (256 / length - 1) / 3;
-      const double wanted = length < 64    ? 1
-                            : length > 256 ? 4
-                                           : 1 / ((1 - smooth) / 4 + smooth);
+      const double wanted = length < 64 ? 1 : length > 256 ? 4 : 1 / ((1 - smooth) / 4 + smooth);
       EXPECT_FLOAT_EQ(divisors[i], static_cast<float>(wanted)) << i;
     }
   }

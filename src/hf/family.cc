@@ -8,15 +8,14 @@
 namespace ashlar::hf {
 namespace {
 
-#define ASHLAR_SEPARATE_QKV                                                         \
-  {"self_attn.q_proj", "attn_q"}, {"self_attn.k_proj", "attn_k"},                   \
-      {"self_attn.v_proj", "attn_v"}, {"self_attn.o_proj", "attn_output"},          \
-      {"self_attn.q_norm", "attn_q_norm"}, {"self_attn.k_norm", "attn_k_norm"},     \
-      {"self_attn.rotary_emb", ""}
+#define ASHLAR_SEPARATE_QKV                                                                       \
+  {"self_attn.q_proj", "attn_q"}, {"self_attn.k_proj", "attn_k"}, {"self_attn.v_proj", "attn_v"}, \
+      {"self_attn.o_proj", "attn_output"}, {"self_attn.q_norm", "attn_q_norm"},                   \
+      {"self_attn.k_norm", "attn_k_norm"}, {"self_attn.rotary_emb", ""}
 #define ASHLAR_GATED_MLP \
   {"mlp.gate_proj", "ffn_gate"}, {"mlp.up_proj", "ffn_up"}, {"mlp.down_proj", "ffn_down"}
-#define ASHLAR_MLP_EXPERTS                                                                 \
-  {"mlp.gate", "ffn_gate_inp"}, {"mlp.experts.#.gate_proj", "ffn_gate.#"},                 \
+#define ASHLAR_MLP_EXPERTS                                                 \
+  {"mlp.gate", "ffn_gate_inp"}, {"mlp.experts.#.gate_proj", "ffn_gate.#"}, \
       {"mlp.experts.#.up_proj", "ffn_up.#"}, {"mlp.experts.#.down_proj", "ffn_down.#"}
 
 constexpr auto kPlainLayer = std::to_array<ModuleName>({
@@ -89,9 +88,10 @@ constexpr auto kGpt2Layer = std::to_array<ModuleName>({
     {"mlp.c_proj", "ffn_down"},
 });
 
-constexpr auto kWhole = std::to_array<ModuleName>(
-    {{"embed_tokens", "token_embd"}, {"norm", "output_norm"}, {"lm_head", "output"},
-     {"rotary_emb", ""}});
+constexpr auto kWhole = std::to_array<ModuleName>({{"embed_tokens", "token_embd"},
+                                                   {"norm", "output_norm"},
+                                                   {"lm_head", "output"},
+                                                   {"rotary_emb", ""}});
 constexpr auto kFalconWhole = std::to_array<ModuleName>(
     {{"word_embeddings", "token_embd"}, {"ln_f", "output_norm"}, {"lm_head", "output"}});
 constexpr auto kGpt2Whole = std::to_array<ModuleName>({{"wte", "token_embd"},

@@ -23,12 +23,12 @@ struct Family {
   std::span<const ModuleName> layer;
   std::span<const ModuleName> whole;  // beside the layers
 
-  bool permutes_heads = false;    // GGUF has the rows of Q and K in pairs (2 i, 2 i + 1)
-  bool raises_norms = false;      // GGUF's norms have the 1 added that the model adds
-  bool is_transposed = false;     // matrices of layers are [columns, rows]
-  bool interleaves_qkv = false;   // rows by kv head: its queries, its key, its value
-  bool chooses_by_sigmoid = false;  // experts, in groups, unless config.json says otherwise
-  bool needs_head_dim = false;    // config.json must name it
+  bool permutes_heads = false;        // GGUF has the rows of Q and K in pairs (2 i, 2 i + 1)
+  bool raises_norms = false;          // GGUF's norms have the 1 added that the model adds
+  bool is_transposed = false;         // matrices of layers are [columns, rows]
+  bool interleaves_qkv = false;       // rows by kv head: its queries, its key, its value
+  bool chooses_by_sigmoid = false;    // experts, in groups, unless config.json says otherwise
+  bool needs_head_dim = false;        // config.json must name it
   std::uint32_t default_context = 0;  // of a config that names none
 };
 
@@ -36,8 +36,8 @@ std::span<const Family> Families();
 // nullptr when there is none of that model_type.
 const Family* FindFamily(std::string_view model_type);
 
-// What a tensor's name means: GGUF's name, "" for what is not needed, or nothing for an unknown one.
-// `name` is without the last part ("weight").
+// What a tensor's name means: GGUF's name, "" for what is not needed, or nothing for an unknown
+// one. `name` is without the last part ("weight").
 std::optional<std::string> OurModule(const Family& family, std::string_view name);
 
 }  // namespace ashlar::hf

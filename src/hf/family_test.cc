@@ -18,8 +18,7 @@ TEST(FamilyTest, NamesMeanWhatTheyMean) {
   EXPECT_EQ(Ours("llama", "lm_head"), "output");
   EXPECT_EQ(Ours("llama", "model.layers.17.self_attn.q_proj"), "blk.17.attn_q");
   EXPECT_EQ(Ours("llama", "model.layers.0.post_attention_layernorm"), "blk.0.ffn_norm");
-  EXPECT_EQ(Ours("gemma2", "model.layers.0.post_attention_layernorm"),
-            "blk.0.post_attention_norm");
+  EXPECT_EQ(Ours("gemma2", "model.layers.0.post_attention_layernorm"), "blk.0.post_attention_norm");
   EXPECT_EQ(Ours("mixtral", "model.layers.3.block_sparse_moe.experts.7.w2"), "blk.3.ffn_down.7");
   EXPECT_EQ(Ours("qwen3_moe", "model.layers.3.mlp.experts.100.gate_proj"), "blk.3.ffn_gate.100");
   EXPECT_EQ(Ours("phi3", "model.layers.3.mlp.gate_up_proj"), "blk.3.ffn_up");

@@ -30,9 +30,7 @@ std::uint32_t WordAt(std::span<const std::byte> words, std::uint64_t index) {
   return word;
 }
 
-std::uint32_t NibbleOf(std::uint32_t word, std::uint64_t place) {
-  return word >> (4 * place) & 15;
-}
+std::uint32_t NibbleOf(std::uint32_t word, std::uint64_t place) { return word >> (4 * place) & 15; }
 
 class Int4Rows : public gguf::RowMaker {
  public:
@@ -53,9 +51,8 @@ class Int4Rows : public gguf::RowMaker {
         column_order_(column_order) {
     block_groups_.reserve(shape.in / kBlock);
     for (std::uint64_t i = 0; i < shape.in; i += kBlock) {
-      block_groups_.push_back(column_order.empty()
-                                  ? static_cast<std::uint32_t>(i / shape.group)
-                                  : WordAt(parts.g_idx->data, column_order[i]));
+      block_groups_.push_back(column_order.empty() ? static_cast<std::uint32_t>(i / shape.group)
+                                                   : WordAt(parts.g_idx->data, column_order[i]));
     }
   }
 
@@ -66,8 +63,7 @@ class Int4Rows : public gguf::RowMaker {
     // Block by block: rows that are neighbours have their words side by side.
     for (std::uint64_t block = 0; block < blocks; ++block) {
       for (std::uint64_t row = 0; row < rows; ++row) {
-        const std::uint64_t output =
-            row_order_.empty() ? first + row : row_order_[first + row];
+        const std::uint64_t output = row_order_.empty() ? first + row : row_order_[first + row];
         MakeBlock(block, output, out + (row * blocks + block) * block_bytes);
       }
     }
@@ -148,22 +144,22 @@ class Int4Matrix {
 Status Int4Matrix::Check(const StoredTensor* part, std::string_view leaf, std::string_view dtype,
                          std::vector<std::uint64_t> dims) const {
   if (part != nullptr && part->dtype == dtype && part->shape == dims) return {};
-  const std::string is = part == nullptr ? "missing"
-                                         : fmt::format("{} [{}]", part->dtype,
-                                                       fmt::join(part->shape, ", "));
-  return MakeError(part == nullptr || part->dtype == dtype ? ErrorCode::kCorrupt
-                                                           : ErrorCode::kUnsupported,
-                   "tensor {} is {}; with the qweight of its matrix {} [{}] is needed",
-                   gguf::Quote(name_ + "." + std::string(leaf)), is, dtype, fmt::join(dims, ", "));
+  const std::string is = part == nullptr
+                             ? "missing"
+                             : fmt::format("{} [{}]", part->dtype, fmt::join(part->shape, ", "));
+  return MakeError(
+      part == nullptr || part->dtype == dtype ? ErrorCode::kCorrupt : ErrorCode::kUnsupported,
+      "tensor {} is {}; with the qweight of its matrix {} [{}] is needed",
+      gguf::Quote(name_ + "." + std::string(leaf)), is, dtype, fmt::join(dims, ", "));
 }
 
 Result<Int4Rows::Shape> Int4Matrix::Shape() {
   const StoredTensor* const q = parts_.qweight;
   if (q == nullptr || q->shape.size() != 2 || q->dtype != "I32") {
-    return MakeError(ErrorCode::kCorrupt, "tensor {} is {}; a matrix of I32 is needed",
-                     gguf::Quote(name_ + ".qweight"),
-                     q == nullptr ? "missing"
-                                  : fmt::format("{} [{}]", q->dtype, fmt::join(q->shape, ", ")));
+    return MakeError(
+        ErrorCode::kCorrupt, "tensor {} is {}; a matrix of I32 is needed",
+        gguf::Quote(name_ + ".qweight"),
+        q == nullptr ? "missing" : fmt::format("{} [{}]", q->dtype, fmt::join(q->shape, ", ")));
   }
   const bool is_awq = spec_.layout == Int4Layout::kAwq;
   Int4Rows::Shape shape = {.in = q->shape[0] * (is_awq ? 1 : kWordNibbles),
@@ -322,8 +318,8 @@ Status AddInt4(const Int4Spec& spec, const Int4Parts& parts, const std::string& 
       builder.AddTensor(std::move(ours), shape.is_symmetric ? DType::kQ4_0 : DType::kQ5_0);
   tensor.dims = {shape.in, shape.out};
   tensor.column_order = order;
-  tensor.maker = builder.Keep(
-      std::make_unique<Int4Rows>(spec, parts, shape, std::move(row_order), order));
+  tensor.maker =
+      builder.Keep(std::make_unique<Int4Rows>(spec, parts, shape, std::move(row_order), order));
   return {};
 }
 

@@ -58,9 +58,7 @@ std::string Shown(const Element& value) {
   return simdjson::minify(value);
 }
 
-std::optional<std::string_view> TextIn(const Element& value) {
-  return As<std::string_view>(value);
-}
+std::optional<std::string_view> TextIn(const Element& value) { return As<std::string_view>(value); }
 std::optional<std::uint64_t> CountIn(const Element& value) { return As<std::uint64_t>(value); }
 std::optional<double> NumberIn(const Element& value) { return As<double>(value); }
 std::optional<bool> FlagIn(const Element& value) { return As<bool>(value); }

@@ -1,5 +1,5 @@
-// JSON from outside: parsed whole (simdjson), nesting and size bounded, asked field by field. Errors
-// name the file, the field and its value.
+// JSON from outside: parsed whole (simdjson), nesting and size bounded, asked field by field.
+// Errors name the file, the field and its value.
 #pragma once
 
 #include <simdjson.h>

@@ -48,8 +48,7 @@ std::string NameOf(const fs::path& folder) {
     const std::string name = part.filename().string();
     if (name.starts_with("models--")) return name.substr(name.rfind("--") + 2);
   }
-  return whole.has_filename() ? whole.filename().string()
-                              : whole.parent_path().filename().string();
+  return whole.has_filename() ? whole.filename().string() : whole.parent_path().filename().string();
 }
 
 // The rows of the embedding table, whose absence src/model reports.
@@ -106,6 +105,7 @@ Result<gguf::ModelFile> OpenFolder(const std::string& folder, FolderParts parts)
     ASHLAR_TRY(ReadTokenizer(path, config, rows, builder));
   }
   gguf::ModelFile::Contents& contents = builder.contents();
+  contents.name = NameOf(path);
   contents.format = "safetensors";
   contents.paths = {folder};
   contents.paths.insert(contents.paths.end(), shards.paths.begin(), shards.paths.end());

@@ -46,8 +46,9 @@ Result<std::optional<double>> RopeReader::Number(std::string_view name) const {
   if (!value) return std::optional<double>();
   const auto number = NumberIn(*value);
   if (!number || !std::isfinite(*number)) {
-    return MakeError(ErrorCode::kCorrupt, "'{}': {} of the rotary scaling is {}; a number is needed",
-                     config_.where(), name, Shown(*value));
+    return MakeError(ErrorCode::kCorrupt,
+                     "'{}': {} of the rotary scaling is {}; a number is needed", config_.where(),
+                     name, Shown(*value));
   }
   return number;
 }
@@ -214,11 +215,10 @@ Status RopeReader::Divisors(std::string_view field, std::string_view tensor) {
   const auto value = FieldOf(*parameters_, field);
   const auto array = value ? ArrayIn(*value) : std::nullopt;
   if (!array || array->size() != shape_.rotated / 2) {
-    return MakeError(ErrorCode::kCorrupt,
-                     "'{}': {} of the rotary scaling has {}; {} numbers are needed",
-                     config_.where(), field,
-                     array ? fmt::format("{}", array->size()) : std::string("none"),
-                     shape_.rotated / 2);
+    return MakeError(
+        ErrorCode::kCorrupt, "'{}': {} of the rotary scaling has {}; {} numbers are needed",
+        config_.where(), field, array ? fmt::format("{}", array->size()) : std::string("none"),
+        shape_.rotated / 2);
   }
   std::vector<float> divisors;
   for (const Element element : *array) {

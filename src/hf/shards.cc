@@ -143,10 +143,9 @@ Result<Shards> OpenShards(const fs::path& folder) {
     return MakeError(ErrorCode::kUnsupported, "'{}' has {} bytes; at most {} are read", where,
                      text.bytes().size(), kMaxIndexBytes);
   }
-  ASHLAR_ASSIGN(const Places places,
-                ParseIndex({reinterpret_cast<const char*>(text.bytes().data()),
-                            text.bytes().size()},
-                           where));
+  ASHLAR_ASSIGN(
+      const Places places,
+      ParseIndex({reinterpret_cast<const char*>(text.bytes().data()), text.bytes().size()}, where));
   ASHLAR_ASSIGN(const std::vector<std::string> names, FilesOf(places, where));
   IndexCheck check(places, where);
   for (const std::string& name : names) {

@@ -18,8 +18,7 @@ std::string IndexError(const std::string& text) {
   return files.ok() ? "" : files.error().message;
 }
 
-void WriteShard(const TemporaryFolder& folder, const std::string& file,
-                const std::string& tensor) {
+void WriteShard(const TemporaryFolder& folder, const std::string& file, const std::string& tensor) {
   const float value = 1;
   const auto bytes = SafetensorsWriter().AddFloats(tensor, {1}, {&value, 1}).Build();
   ASSERT_TRUE(gguf::WriteBytes(folder.File(file), bytes).ok());
@@ -53,9 +52,8 @@ TEST(ShardsTest, RefusesWhatIsNoIndex) {
   EXPECT_THAT(IndexError(R"({"weight_map": []})"), HasSubstr("weight_map is an array"));
   EXPECT_THAT(IndexError(R"({"weight_map": {}})"), HasSubstr("names 0 files"));
   EXPECT_THAT(IndexError(R"({"weight_map": {"a": 3}})"), HasSubstr("tensor 'a' is in 3"));
-  EXPECT_THAT(
-      IndexError(R"({"weight_map": {"a": "x.safetensors", "a": "y.safetensors"}})"),
-      HasSubstr("has tensor 'a' twice"));
+  EXPECT_THAT(IndexError(R"({"weight_map": {"a": "x.safetensors", "a": "y.safetensors"}})"),
+              HasSubstr("has tensor 'a' twice"));
 }
 
 TEST(ShardsTest, OpensTheOnlyFile) {
@@ -84,8 +82,7 @@ TEST(ShardsTest, IndexAndFilesMustAgree) {
   EXPECT_THAT(with(R"({"a": "1.safetensors", "c": "1.safetensors"})"),
               HasSubstr("has tensor 'c' in '1.safetensors', where it is not"));
   EXPECT_THAT(with(R"({"a": "1.safetensors", "b": "3.safetensors"})"), HasSubstr("3.safetensors"));
-  EXPECT_THAT(with(R"({"b": "2.safetensors", "c": "1.safetensors"})"),
-              HasSubstr("has it nowhere"));
+  EXPECT_THAT(with(R"({"b": "2.safetensors", "c": "1.safetensors"})"), HasSubstr("has it nowhere"));
 }
 
 }  // namespace

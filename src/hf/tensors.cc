@@ -103,9 +103,8 @@ Result<std::string_view> HeaderReader::Header() {
                      name_, length, bytes_.size() - sizeof length);
   }
   if (length > kMaxHeaderBytes) {
-    return MakeError(ErrorCode::kUnsupported,
-                     "'{}' has a header of {} bytes; the format allows {}", name_, length,
-                     kMaxHeaderBytes);
+    return MakeError(ErrorCode::kUnsupported, "'{}' has a header of {} bytes; the format allows {}",
+                     name_, length, kMaxHeaderBytes);
   }
   data_ = bytes_.subspan(sizeof length + length);
   return std::string_view(reinterpret_cast<const char*>(bytes_.data()) + sizeof length, length);
@@ -187,8 +186,10 @@ Result<std::vector<std::uint64_t>> HeaderReader::Counts(const std::string& name,
   for (const Element element : *array) {
     const auto count = CountIn(element);
     if (!count) {
-      return MakeError(ErrorCode::kCorrupt, "'{}': the {} of tensor {} has {}; whole numbers are "
-                       "needed", name_, field, gguf::Quote(name), Shown(element));
+      return MakeError(ErrorCode::kCorrupt,
+                       "'{}': the {} of tensor {} has {}; whole numbers are "
+                       "needed",
+                       name_, field, gguf::Quote(name), Shown(element));
     }
     counts.push_back(*count);
   }

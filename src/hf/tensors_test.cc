@@ -105,20 +105,16 @@ TEST(TensorsTest, RefusesANameTwice) {
 }
 
 TEST(TensorsTest, RefusesNamesThatAreNone) {
-  EXPECT_THAT(ErrorOf([](Json& header) {
-                header["a\nb"] = header["a.weight"];
-              }),
+  EXPECT_THAT(ErrorOf([](Json& header) { header["a\nb"] = header["a.weight"]; }),
               HasSubstr("no name of a tensor"));
-  EXPECT_THAT(ErrorOf([](Json& header) {
-                header[std::string(257, 'n')] = header["a.weight"];
-              }),
+  EXPECT_THAT(ErrorOf([](Json& header) { header[std::string(257, 'n')] = header["a.weight"]; }),
               HasSubstr("no name of a tensor"));
 }
 
 TEST(TensorsTest, RefusesUnknownDtypes) {
-  EXPECT_THAT(ErrorOf([](Json& header) { header["a.weight"]["dtype"] = "Q4"; },
-                      ErrorCode::kUnsupported),
-              HasSubstr("the dtype 'Q4'"));
+  EXPECT_THAT(
+      ErrorOf([](Json& header) { header["a.weight"]["dtype"] = "Q4"; }, ErrorCode::kUnsupported),
+      HasSubstr("the dtype 'Q4'"));
   EXPECT_THAT(ErrorOf([](Json& header) { header["a.weight"]["dtype"] = 7; }),
               HasSubstr("the dtype 7"));
 }
@@ -139,9 +135,7 @@ TEST(TensorsTest, RefusesShapesThatOverflow) {
               HasSubstr("whole numbers"));
   EXPECT_THAT(ErrorOf([](Json& header) { header["a.weight"]["shape"] = {2, 2.5}; }),
               HasSubstr("whole numbers"));
-  EXPECT_THAT(ErrorOf([](Json& header) {
-                header["a.weight"]["shape"] = std::vector<int>(9, 1);
-              }),
+  EXPECT_THAT(ErrorOf([](Json& header) { header["a.weight"]["shape"] = std::vector<int>(9, 1); }),
               HasSubstr("at most 8"));
 }
 

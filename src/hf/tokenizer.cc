@@ -67,8 +67,7 @@ class VocabularyReader {
 Status VocabularyReader::Read() {
   ASHLAR_ASSIGN(const Object model, Model());
   const auto ignores = FieldOf(model, "ignore_merges");
-  ASHLAR_ASSIGN(steps_,
-                ReadTokenizerSteps(json_, ignores && FlagIn(*ignores).value_or(false)));
+  ASHLAR_ASSIGN(steps_, ReadTokenizerSteps(json_, ignores && FlagIn(*ignores).value_or(false)));
   ASHLAR_TRY(Tokens(model));
   ASHLAR_TRY(AddedTokens());
   Unknown(model);
@@ -112,7 +111,8 @@ Result<Object> VocabularyReader::Model() const {
                      "'{}': the tokenizer is of type {}; this build has BPE", json_.name(),
                      Shown(*type));
   }
-  for (const std::string_view name : {"dropout", "continuing_subword_prefix", "end_of_word_suffix"}) {
+  for (const std::string_view name :
+       {"dropout", "continuing_subword_prefix", "end_of_word_suffix"}) {
     const auto field = FieldOf(*model, name);
     if (field && !(TextIn(*field) == "" || NumberIn(*field) == 0.0)) {
       return MakeError(ErrorCode::kUnsupported, "'{}': {} is {}; this build runs without it",
@@ -266,8 +266,7 @@ Status VocabularyReader::SetEnd(std::string_view text, std::string_view key,
 
 std::optional<std::uint64_t> IdOf(const Builder& builder, std::string_view text) {
   const auto found = builder.contents().metadata.find("tokenizer.ggml.tokens");
-  const auto& texts =
-      std::get<gguf::Array::Strings>(std::get<gguf::Array>(found->second).elements);
+  const auto& texts = std::get<gguf::Array::Strings>(std::get<gguf::Array>(found->second).elements);
   const auto token = std::ranges::find(texts, text);
   if (text.empty() || token == texts.end()) return std::nullopt;
   return static_cast<std::uint64_t>(token - texts.begin());
@@ -365,8 +364,7 @@ Status ReadVocabulary(const Json& json, std::uint64_t rows, Builder& builder) {
 
 Status ReadTokenizer(const fs::path& folder, const Config& config, std::uint64_t rows,
                      Builder& builder) {
-  const Result<Json> json =
-      Json::Read((folder / "tokenizer.json").string(), kMaxTokenizerBytes);
+  const Result<Json> json = Json::Read((folder / "tokenizer.json").string(), kMaxTokenizerBytes);
   if (!json.ok()) {
     return MakeError(json.error().code, "{}; the model's tokenizer.json is needed",
                      json.error().message);

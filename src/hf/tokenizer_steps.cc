@@ -10,8 +10,8 @@ namespace ashlar::hf {
 namespace {
 
 // Cuts as chains of steps, each "Type" or "Type(what matters)".
-#define ASHLAR_WORDS(numbers)                                                          \
-  R"x((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N})x" numbers           \
+#define ASHLAR_WORDS(numbers)                                                \
+  R"x((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N})x" numbers \
   R"x(| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)x"
 struct Cut {
   std::string_view chain;
@@ -142,8 +142,8 @@ Status StepsReader::Spaces(const std::vector<Object>& steps, const std::string& 
   if (chain.empty() || chain == "Split(space)") return {};
   if (chain != "Metaspace") return Unknown(json_, "pre-tokenizer", chain);
   const auto scheme = FieldOf(steps[0], "prepend_scheme");
-  steps_.adds_space_prefix = scheme ? TextIn(*scheme) != "never"
-                                    : Says(steps[0], "add_prefix_space", true);
+  steps_.adds_space_prefix =
+      scheme ? TextIn(*scheme) != "never" : Says(steps[0], "add_prefix_space", true);
   return {};
 }
 

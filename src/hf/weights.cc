@@ -93,8 +93,7 @@ class WeightsMapper {
   Status Add(const StoredTensor& tensor, const std::string& ours, std::string_view leaf);
   Status AddVector(const StoredTensor& tensor, const std::string& ours, std::string name,
                    DType dtype);
-  Result<Order> RowOrder(std::string_view ours, std::uint64_t rows,
-                         std::string_view theirs) const;
+  Result<Order> RowOrder(std::string_view ours, std::uint64_t rows, std::string_view theirs) const;
   Error Unknown(const StoredTensor& tensor) const {
     return MakeError(ErrorCode::kUnsupported,
                      "tensor {} is not part of a {} model as this build knows it; running without "
@@ -163,8 +162,10 @@ Result<Order> WeightsMapper::RowOrder(std::string_view ours, std::uint64_t rows,
                               : is_query  ? context_.heads
                                           : kv_heads;
   if (heads == 0 || rows == 0 || rows % (2 * heads) != 0 || rows > UINT32_MAX) {
-    return MakeError(ErrorCode::kCorrupt, "{} has {} rows; {} heads have an even number of them "
-                     "each", gguf::Quote(theirs), rows, heads);
+    return MakeError(ErrorCode::kCorrupt,
+                     "{} has {} rows; {} heads have an even number of them "
+                     "each",
+                     gguf::Quote(theirs), rows, heads);
   }
   const std::uint64_t wide = rows / heads;
   Order order;
@@ -222,8 +223,8 @@ Status WeightsMapper::Add(const StoredTensor& tensor, const std::string& ours,
   gguf::Tensor& added = builder_.AddTensor(std::move(name), *dtype);
   added.dims = dims;
   if (is_transposed) {
-    added.maker = builder_.Keep(std::make_unique<TransposedRows>(tensor.data, dims[1],
-                                                                 BytesOfDtype(tensor.dtype)));
+    added.maker = builder_.Keep(
+        std::make_unique<TransposedRows>(tensor.data, dims[1], BytesOfDtype(tensor.dtype)));
   } else if (!order.empty()) {
     added.maker = builder_.Keep(std::make_unique<ReorderedRows>(tensor.data, std::move(order)));
   } else {

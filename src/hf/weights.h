@@ -16,7 +16,7 @@ namespace ashlar::hf {
 struct WeightsContext {
   const Family& family;
   std::optional<Int4Spec> int4;
-  bool is_tied = false;             // the head is the embedding table, whatever else is stored
+  bool is_tied = false;  // the head is the embedding table, whatever else is stored
   bool has_interleaved_qkv = false;
   std::uint64_t heads = 0;
   std::uint64_t kv_heads = 0;

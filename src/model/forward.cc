@@ -77,12 +77,29 @@ ForwardPass::ForwardPass(const Model& model, const kv::KvLayout& layout,
 
 std::uint64_t ForwardPass::workspace_bytes() const {
   std::uint64_t bytes = attention_.workspace_bytes();
-  for (const AlignedArray<float>* array :
-       {&residual_,   &normed_,        &q_,           &k_,         &v_,
-        &attended_,   &projected_,     &gate_,        &up_,        &cosine_,
-        &sine_,       &logits_,        &wide_q_,      &low_q_,     &values_,
-        &router_,     &expert_in_,     &expert_gate_, &expert_up_, &expert_out_,
-        &shared_out_, &gathered_,      &matmul_scratch_}) {
+  for (const AlignedArray<float>* array : {&residual_,
+                                           &normed_,
+                                           &q_,
+                                           &k_,
+                                           &v_,
+                                           &attended_,
+                                           &projected_,
+                                           &gate_,
+                                           &up_,
+                                           &cosine_,
+                                           &sine_,
+                                           &logits_,
+                                           &wide_q_,
+                                           &low_q_,
+                                           &values_,
+                                           &router_,
+                                           &expert_in_,
+                                           &expert_gate_,
+                                           &expert_up_,
+                                           &expert_out_,
+                                           &shared_out_,
+                                           &gathered_,
+                                           &matmul_scratch_}) {
     bytes += array->bytes();
   }
   return bytes + codes_.bytes();

@@ -195,8 +195,7 @@ Status WeightsLoader::LatentHeads(const std::string& prefix, LatentWeights& weig
                   packer_.Take(both, {latent.rank, heads * rows}));
     for (std::uint64_t h = 0; h < heads; ++h) {
       packer_.AddTransposed(*tensor, h * rows, latent.plain_dim, weights.key_b[h]);
-      packer_.AddMatrix(*tensor, h * rows + latent.plain_dim, latent.value_dim,
-                        weights.value_b[h]);
+      packer_.AddMatrix(*tensor, h * rows + latent.plain_dim, latent.value_dim, weights.value_b[h]);
     }
     return {};
   }

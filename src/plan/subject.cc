@@ -155,15 +155,14 @@ Result<Geometry> GeometryOf(const gguf::ModelFile& file, const std::string& path
     fields["vocab_size"] = embedding->dims[1];
   }
   fields["tie_word_embeddings"] = file.FindTensor("output.weight") == nullptr;
-  return ReadConfig(fields, std::filesystem::path(path).stem().string(), fmt::format("'{}'", path));
+  return ReadConfig(fields, file.name(), fmt::format("'{}'", path));
 }
 
 Result<Subject> SubjectOf(const gguf::ModelFile& file, const std::string& path) {
   ASHLAR_ASSIGN(Geometry geometry, GeometryOf(file, path));
-  Subject subject = {
-      .geometry = std::move(geometry),
-      .source = file.version() > 0 ? "gguf" : file.format(),
-      .file_weights = WeightsIn(file)};
+  Subject subject = {.geometry = std::move(geometry),
+                     .source = file.version() > 0 ? "gguf" : file.format(),
+                     .file_weights = WeightsIn(file)};
   Result<model::ModelConfig> config = model::ModelConfig::Read(file);
   const Result<std::uint64_t> loaded =
       config.ok() ? model::Weights::BytesOf(file, *config) : config.error();

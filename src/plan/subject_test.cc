@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "engine/engine.h"
 #include "engine/testing/tiny_engine.h"
+#include "hf/testing/tiny_folder.h"
 #include "model/testing/tiny_model.h"
 #include "plan/capacity.h"
 #include "plan/kv_need.h"
@@ -261,6 +262,41 @@ TEST_F(FindSubjectTest, WhatIsNoModelIsNamed) {
   EXPECT_NE(ErrorOf((folder_ / "missing.gguf").string()).find("missing.gguf"), std::string::npos);
   EXPECT_NE(ErrorOf((folder_ / "my-model").string()).find("config.json"), std::string::npos);
   EXPECT_NE(ErrorOf("no-such-model").find("--list"), std::string::npos);
+}
+
+// The same bytes as for the GGUF file of the same model; without a tokenizer, for none is needed.
+TEST_F(FindSubjectTest, AFolderOfSafetensorsIsPlannedAsItsGguf) {
+  const model::TinyModelOptions options = *model::FindTinyModel("gemma3");
+  const std::string folder = (folder_ / "my-model").string();
+  ASSERT_TRUE(hf::WriteTinyFolder(hf::TinyFolderOf(options), options, folder).ok());
+  std::filesystem::remove(folder_ / "my-model" / "tokenizer.json");
+  const auto subject = FindSubject(folder, Registry::BuiltIn());
+  ASSERT_TRUE(subject.ok()) << subject.error().message;
+  const std::vector<std::byte> bytes = model::MakeTinyModel(options).Build();
+  const Subject wanted = *SubjectOf(*gguf::ModelFile::Parse(bytes, "tiny.gguf"), "tiny.gguf");
+  EXPECT_EQ(subject->source, "safetensors");
+  EXPECT_EQ(subject->geometry.name, "my-model");
+  ASSERT_EQ(subject->geometry.layers.size(), wanted.geometry.layers.size());
+  for (std::size_t i = 0; i < wanted.geometry.layers.size(); ++i) {
+    EXPECT_EQ(subject->geometry.layers[i].window, wanted.geometry.layers[i].window);
+    EXPECT_EQ(subject->geometry.layers[i].kv_heads, wanted.geometry.layers[i].kv_heads);
+    EXPECT_EQ(subject->geometry.layers[i].key_dim, wanted.geometry.layers[i].key_dim);
+  }
+  EXPECT_EQ(subject->file_weights->loaded_bytes, wanted.file_weights->loaded_bytes);
+  EXPECT_EQ(subject->file_weights->parameters, wanted.file_weights->parameters);
+}
+
+// Weights that this build does not read: the config is enough.
+TEST_F(FindSubjectTest, AFolderThatDoesNotRunIsPlannedFromItsConfig) {
+  const model::TinyModelOptions options = {.layers = 1};
+  hf::TinyFolder tiny = hf::TinyFolderOf(options);
+  tiny.config["model_type"] = "granite";
+  const std::string folder = (folder_ / "my-model").string();
+  ASSERT_TRUE(hf::WriteTinyFolder(tiny, options, folder).ok());
+  const auto subject = FindSubject(folder, Registry::BuiltIn());
+  ASSERT_TRUE(subject.ok()) << subject.error().message;
+  EXPECT_EQ(subject->source, "config");
+  EXPECT_THAT(subject->geometry.notes.back(), testing::HasSubstr("'granite'"));
 }
 
 }  // namespace

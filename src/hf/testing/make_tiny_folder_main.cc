@@ -1,6 +1,6 @@
 // make_tiny_folder NAME FOLDER writes a tiny random model as a folder of safetensors, and
-// make_tiny_folder --dump MODEL TENSOR FILE a tensor of a model (GGUF's name) as f32, its columns in
-// the order of the input; make_tiny_folder --list prints the names.
+// make_tiny_folder --dump MODEL TENSOR FILE a tensor of a model (GGUF's name) as f32, its columns
+// in the order of the input; make_tiny_folder --list prints the names.
 #include <cstdio>
 #include <cstring>
 #include <span>

@@ -59,7 +59,7 @@ void SetExperts(const TinyModelOptions& o, Json& config) {
   const model::TinyExperts& experts = o.experts;
   if (experts.count == 0) return;
   const bool is_deepseek = o.architecture == "deepseek2";
-  config[is_deepseek ? "n_routed_experts"
+  config[is_deepseek                 ? "n_routed_experts"
          : o.architecture == "llama" ? "num_local_experts"
                                      : "num_experts"] = experts.count;
   config["num_experts_per_tok"] = experts.used;
@@ -186,7 +186,8 @@ std::string TheirModule(const Family& family, std::string_view ours) {
     std::string name(module.theirs);
     if (const std::size_t at = name.find('#'); at != name.npos) name.replace(at, 1, expert);
     const bool is_old = family.model_type == "gpt2" || family.model_type == "falcon";
-    if (layer.empty()) return general == "output" ? name : (is_old ? "transformer." : "model.") + name;
+    if (layer.empty())
+      return general == "output" ? name : (is_old ? "transformer." : "model.") + name;
     return (is_old ? "transformer.h." : "model.layers.") + layer + "." + name;
   }
   ASHLAR_CHECK(false, "{} has no {}", family.model_type, ours);
@@ -217,9 +218,9 @@ class TensorMover {
                  {tensor.dims[0]});
     }
     if (family_.model_type == "falcon" && options_.has_second_norm && ours.ends_with("attn_norm")) {
-      return Put(fmt::format("transformer.h.{}.ln_mlp.{}", ours.substr(4, ours.find('.', 4) - 4),
-                             leaf),
-                 tensor, tensor.data, {tensor.dims[0]});
+      return Put(
+          fmt::format("transformer.h.{}.ln_mlp.{}", ours.substr(4, ours.find('.', 4) - 4), leaf),
+          tensor, tensor.data, {tensor.dims[0]});
     }
     if (ours.ends_with("_exps")) return MoveExperts(tensor, ours.substr(0, ours.size() - 5), leaf);
     Put(TheirModule(family_, ours) + "." + leaf, tensor, Reordered(tensor, ours),
@@ -230,7 +231,9 @@ class TensorMover {
  private:
   void Put(std::string name, const gguf::Tensor& tensor, std::span<const std::byte> data,
            std::vector<std::uint64_t> shape) {
-    moved_.push_back({std::move(name), std::string(NameOf(tensor.dtype)), std::move(shape),
+    moved_.push_back({std::move(name),
+                      std::string(NameOf(tensor.dtype)),
+                      std::move(shape),
                       {data.begin(), data.end()}});
   }
   void MoveExperts(const gguf::Tensor& tensor, const std::string& ours, const std::string& leaf) {
@@ -275,9 +278,9 @@ class TensorMover {
         const std::uint64_t head = i / dim;
         const std::uint64_t kv = head / (group + 2);
         const std::uint64_t part = head % (group + 2);
-        const std::uint64_t from = part < group ? kv * group + part
-                                                : options_.heads +
-                                                      (part - group) * options_.kv_heads + kv;
+        const std::uint64_t from = part < group
+                                       ? kv * group + part
+                                       : options_.heads + (part - group) * options_.kv_heads + kv;
         return from * dim + i % dim;
       });
     } else if (IsTransposed(tensor, ours)) {
@@ -339,10 +342,10 @@ TinyFolder TinyFolderOf(const TinyModelOptions& options) {
   ASHLAR_CHECK(file.ok(), "{}", file.error().message);
   return {.config = ConfigOf(options),
           .tokenizer = TokenizerOf(*file),
-          .tokenizer_config = {{"bos_token", "<|endoftext|>"},
-                               {"eos_token", {{"content", "<|im_end|>"}}},
-                               {"chat_template",
-                                std::string(file->String("tokenizer.chat_template").value())}}};
+          .tokenizer_config = {
+              {"bos_token", "<|endoftext|>"},
+              {"eos_token", {{"content", "<|im_end|>"}}},
+              {"chat_template", std::string(file->String("tokenizer.chat_template").value())}}};
 }
 
 Status WriteTinyFolder(const TinyFolder& folder, const TinyModelOptions& options,

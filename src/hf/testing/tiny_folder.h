@@ -1,5 +1,5 @@
-// The tiny models as folders of safetensors: the same numbers as their GGUF files, in the layout that
-// transformers writes.
+// The tiny models as folders of safetensors: the same numbers as their GGUF files, in the layout
+// that transformers writes.
 #pragma once
 
 #include <cstddef>
