@@ -2,6 +2,7 @@
 // sequences that run at once.
 #include "plan/subject.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 

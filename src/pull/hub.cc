@@ -3,6 +3,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -35,6 +37,29 @@ std::string Shown(const std::vector<std::string_view>& names) {
   if (names.size() <= kShown) return fmt::format("{}", fmt::join(names, ", "));
   return fmt::format("{} and {} more", fmt::join(names.begin(), names.begin() + kShown, ", "),
                      names.size() - kShown);
+}
+
+// The files of a model in safetensors, config.json first; none when there is no such model. Weights
+// are those called model..., or if there are none, all: some repositories have them in two layouts.
+std::vector<HubFile> SafetensorsModel(const std::vector<HubFile>& files) {
+  constexpr std::array<std::string_view, 6> kBeside = {
+      "tokenizer.json",         "tokenizer_config.json", "chat_template.jinja",
+      "generation_config.json", "quantize_config.json",  "model.safetensors.index.json"};
+  std::vector<HubFile> model;
+  std::vector<HubFile> weights;
+  for (const HubFile& file : files) {
+    if (file.path == "config.json") model.insert(model.begin(), file);
+    if (std::ranges::find(kBeside, file.path) != kBeside.end()) model.push_back(file);
+    const bool is_weights =
+        file.path.ends_with(".safetensors") && file.path.find('/') == std::string::npos;
+    if (is_weights) weights.push_back(file);
+  }
+  const auto is_model = [](const HubFile& file) { return file.path.starts_with("model"); };
+  if (std::ranges::any_of(weights, is_model)) std::erase_if(weights, std::not_fn(is_model));
+  if (model.empty() || model[0].path != "config.json" || weights.empty()) return {};
+  std::ranges::sort(weights, {}, &HubFile::path);
+  model.insert(model.end(), weights.begin(), weights.end());
+  return model;
 }
 
 // Percent-encodes what may not stand in a URL's path; slashes stay.
@@ -122,6 +147,8 @@ Result<std::vector<HubFile>> ChooseFiles(const std::vector<HubFile>& files,
   };
   std::vector<std::string_view> models;
   const HubFile* found = nullptr;
+  std::vector<HubFile> folder = SafetensorsModel(files);
+  if (source.file == "config.json" && !folder.empty()) return folder;
   for (const HubFile& file : files) {
     const std::optional<Part> part = PartOf(file.path);
     const bool begins = !part || file.path.ends_with(fmt::format("-00001-of-{}.gguf", part->count));
@@ -138,8 +165,11 @@ Result<std::vector<HubFile>> ChooseFiles(const std::vector<HubFile>& files,
   }
   if (models.size() == 1) return of_part(*found);
   if (models.empty()) {
-    return MakeError(ErrorCode::kNotFound, "{} has no GGUF model among its {} files",
-                     source.repository, files.size());
+    if (!folder.empty()) return folder;
+    return MakeError(
+        ErrorCode::kNotFound,
+        "{} has no GGUF model and no safetensors with a config.json among its {} files",
+        source.repository, files.size());
   }
   return MakeError(ErrorCode::kInvalidArgument, "{} has {} models; name one, hf:{}:FILE, of {}",
                    source.repository, models.size(), source.repository, Shown(models));

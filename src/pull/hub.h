@@ -31,8 +31,9 @@ Result<std::vector<HubFile>> ListFiles(HttpClient& client, const Hub& hub, const
 Result<std::vector<HubFile>> ParseListing(std::string_view text);
 
 // Which of them the source means: the named file, or the only GGUF model; of a model split into
-// parts (-00001-of-00003.gguf) all, in order. Errors: kNotFound or kInvalidArgument, listing what
-// there is.
+// parts (-00001-of-00003.gguf) all, in order. Where there is no GGUF model, or config.json is
+// named, a folder of safetensors: config.json first, the files beside it that a model has, its
+// weights. Errors: kNotFound or kInvalidArgument, listing what there is.
 Result<std::vector<HubFile>> ChooseFiles(const std::vector<HubFile>& files,
                                          const HubSource& source);
 

@@ -42,6 +42,27 @@ TEST(Hub, OneOfSeveralIsNamedAndOfASplitModelAnyPartWillDo) {
               ElementsAre("b-00001-of-00002.gguf", "b-00002-of-00002.gguf"));
 }
 
+TEST(Hub, WithoutGgufAFolderOfSafetensorsIsTheModel) {
+  const std::vector<std::string> paths = {"README.md",
+                                          "consolidated.safetensors",
+                                          "model-00002-of-00002.safetensors",
+                                          "config.json",
+                                          "model-00001-of-00002.safetensors",
+                                          "model.safetensors.index.json",
+                                          "onnx/model.safetensors",
+                                          "tokenizer.json"};
+  const auto folder =
+      ElementsAre("config.json", "model.safetensors.index.json", "tokenizer.json",
+                  "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors");
+  EXPECT_THAT(Chosen(paths, ""), folder);
+  EXPECT_THAT(Chosen({"config.json", "gptq.safetensors"}, ""),
+              ElementsAre("config.json", "gptq.safetensors"));
+  std::vector<std::string> both = paths;
+  both.emplace_back("m.gguf");
+  EXPECT_THAT(Chosen(both, ""), ElementsAre("m.gguf"));
+  EXPECT_THAT(Chosen(both, "config.json"), folder);
+}
+
 TEST(Hub, WhatThereIsIsToldWhenNothingFits) {
   const auto several = ChooseFiles(Files({"a.gguf", "b.gguf"}), {.repository = "o/r", .file = ""});
   EXPECT_EQ(several.error().code, ErrorCode::kInvalidArgument);

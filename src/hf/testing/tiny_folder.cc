@@ -112,6 +112,7 @@ Json ConfigOf(const TinyModelOptions& o) {
   if (type == "falcon") return FalconConfig(o);
   const bool is_gemma = type.starts_with("gemma");
   Json config = {{"model_type", type},
+                 {"vocab_size", model::kTinyVocab},
                  {"num_hidden_layers", o.layers},
                  {"hidden_size", o.hidden},
                  {"intermediate_size", o.feed_forward},
