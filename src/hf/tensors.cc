@@ -6,7 +6,7 @@
 #include <array>
 #include <cstring>
 #include <optional>
-#include <unordered_set>
+#include <set>
 #include <utility>
 
 #include "gguf/describe.h"
@@ -84,7 +84,7 @@ class HeaderReader {
   const std::string& name_;
   std::span<const std::byte> data_;
   std::vector<Entry> entries_;
-  std::unordered_set<std::string_view> names_;  // of the JSON's own memory
+  std::set<std::string_view> names_;  // of the JSON's own memory
 };
 
 Result<std::string_view> HeaderReader::Header() {

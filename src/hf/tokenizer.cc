@@ -5,13 +5,13 @@
 #include <string>
 #include <string_view>
 #include <system_error>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "base/mapped_file.h"
 #include "gguf/describe.h"
 #include "hf/tokenizer_steps.h"
+#include "text/token_table.h"
 
 namespace ashlar::hf {
 namespace {
@@ -47,9 +47,10 @@ class VocabularyReader {
   void Ends();
   Status SetEnd(std::string_view text, std::string_view key, std::string_view flag);
   std::optional<std::uint64_t> Find(std::string_view text) const {
-    const auto found = ids_.find(text);
-    return found == ids_.end() ? std::nullopt : std::optional(found->second);
+    const auto found = ids_.Find(text);
+    return found ? std::optional(static_cast<std::uint64_t>(*found)) : std::nullopt;
   }
+  Status Insert(std::string_view text, std::uint64_t id);
   Error Bad(std::string_view what) const {
     return MakeError(ErrorCode::kCorrupt, "'{}': {}", json_.name(), what);
   }
@@ -60,7 +61,7 @@ class VocabularyReader {
   TokenizerSteps steps_;
   std::vector<std::string_view> texts_;  // views into the document
   std::vector<std::int64_t> types_;
-  std::unordered_map<std::string_view, std::uint64_t> ids_;
+  text::TokenTable ids_;  // every id has one text, so at most rows_
   bool strips_after_special_ = false;
 };
 
@@ -128,7 +129,7 @@ Status VocabularyReader::Tokens(const Object& model) {
   if (!vocab) return Bad("its model has no object \"vocab\"");
   texts_.assign(rows_, {});
   types_.assign(rows_, kNormal);
-  ids_.reserve(vocab->size());
+  ids_ = text::TokenTable(rows_);
   for (const auto field : *vocab) {
     const auto id = CountIn(field.value);
     if (!id || *id >= rows_) {
@@ -139,11 +140,23 @@ Status VocabularyReader::Tokens(const Object& model) {
       return Bad(fmt::format("tokens {} and {} both have the id {}", gguf::Quote(texts_[*id]),
                              gguf::Quote(field.key), *id));
     }
-    if (!ids_.emplace(field.key, *id).second && ids_[field.key] != *id) {
-      return Bad(fmt::format("token {} has two ids", gguf::Quote(field.key)));
-    }
+    if (texts_[*id].empty()) ASHLAR_TRY(Insert(field.key, *id));
     texts_[*id] = field.key;
     if (!steps_.is_byte_level && IsByteToken(field.key)) types_[*id] = kByte;
+  }
+  return {};
+}
+
+// An empty text is in no table.
+Status VocabularyReader::Insert(std::string_view text, std::uint64_t id) {
+  if (text.empty()) return {};
+  switch (ids_.Insert(text, static_cast<TokenId>(id))) {
+    case text::TokenTable::Inserted::kYes:
+      return {};
+    case text::TokenTable::Inserted::kAlreadyThere:
+      return Bad(fmt::format("token {} has two ids", gguf::Quote(text)));
+    case text::TokenTable::Inserted::kTooManyCollisions:
+      return Bad(fmt::format("token {} collides with too many others", gguf::Quote(text)));
   }
   return {};
 }
@@ -186,8 +199,8 @@ Status VocabularyReader::AddedToken(const Object& token) {
                      "not have",
                      json_.name(), gguf::Quote(*content));
   }
+  if (texts_[*id].empty()) ASHLAR_TRY(Insert(*content, *id));
   texts_[*id] = *content;
-  ids_.emplace(*content, *id);
   types_[*id] = says("special") ? kControl : kUserDefined;
   const bool keeps = *content == "<unk>" || *content == "<s>" || *content == "<|endoftext|>";
   if (says("special") && says("rstrip") && !keeps) strips_after_special_ = true;

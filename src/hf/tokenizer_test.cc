@@ -167,6 +167,7 @@ TEST(TokenizerTest, RefusesByName) {
   EXPECT_THAT(with("/added_tokens/0/id", 0), HasSubstr("both have the id 0"));
   EXPECT_THAT(with("/model", 3), HasSubstr("no object \"model\""));
   EXPECT_THAT(with("/model/continuing_subword_prefix", "##"), HasSubstr("'##'"));
+  EXPECT_THAT(with("/added_tokens/0/content", "he"), HasSubstr("token 'he' has two ids"));
   // Added tokens without a row of the embedding table are nobody's.
   EXPECT_EQ(with("/added_tokens/0/id", 300), "");
 }
