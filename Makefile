@@ -39,7 +39,7 @@ help: ## list the commands
 	echo "make COMMAND [VARIABLE=value...]"
 	awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	echo
-	echo "ARGS=\"--flag ...\" passes more flags to the program; MODEL=FILE takes another GGUF model."
+	echo "ARGS=\"--flag ...\" passes more flags to the program; MODEL=PATH takes another GGUF file or folder of safetensors."
 
 .PHONY: build
 build: ## build the program: build/release/bin/ashlar
