@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <memory>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "base/rng.h"
 
@@ -57,20 +59,24 @@ class Steps {
     return {};
   }
 
-  // The same steps in every round; of each the median time.
-  Result<std::vector<simulate::CostSample>> Median(const Batch& batch, int rounds) {
+  // All batches in every round, so that a busy second meets one round of each; of every step the
+  // median time.
+  Result<std::vector<simulate::CostSample>> Median(std::span<const Batch> batches, int rounds) {
     std::vector<std::vector<simulate::CostSample>> all;
+    all.reserve(static_cast<std::size_t>(rounds));
     for (int round = 0; round < rounds; ++round) {
       timer_.steps.clear();
-      ASHLAR_TRY(Run(batch));
-      all.push_back(timer_.steps);
+      for (const Batch& batch : batches) ASHLAR_TRY(Run(batch));
+      // Under a target for delays a step may be cut otherwise than before: not the same step then.
+      const auto tokens = [](const simulate::CostSample& step) { return step.work.tokens; };
+      if (all.empty() || std::ranges::equal(timer_.steps, all[0], {}, tokens, tokens)) {
+        all.push_back(timer_.steps);
+      }
     }
     std::vector<simulate::CostSample> median = all[0];
+    std::vector<double> times(all.size());
     for (std::size_t step = 0; step < median.size(); ++step) {
-      std::vector<double> times;
-      for (const auto& one : all) {
-        if (step < one.size()) times.push_back(one[step].ns);
-      }
+      std::ranges::transform(all, times.begin(), [&](const auto& one) { return one[step].ns; });
       std::ranges::sort(times);
       median[step].ns = std::max(1.0, times[times.size() / 2]);
     }
@@ -123,19 +129,13 @@ Result<std::vector<simulate::CostSample>> MeasureSteps(engine::Engine& engine,
   StepTimer timer(engine.cache().layout());
   engine.Observe(&timer);
   Steps steps(engine, timer);
-  std::vector<simulate::CostSample> samples;
-  const auto measure = [&]() -> Status {
+  const auto measure = [&]() -> Result<std::vector<simulate::CostSample>> {
     ASHLAR_TRY(steps.Run({.prompt_tokens = limits.prefill_chunk, .generate = 2}));  // warms up
-    for (const Batch& batch : BatchesFor(limits, options.depth)) {
-      ASHLAR_ASSIGN(const auto measured, steps.Median(batch, options.rounds));
-      samples.insert(samples.end(), measured.begin(), measured.end());
-    }
-    return {};
+    return steps.Median(BatchesFor(limits, options.depth), options.rounds);
   };
-  const Status measured = measure();
+  auto samples = measure();
   engine.CancelAll();
   engine.Observe(nullptr);
-  if (!measured.ok()) return measured.error();
   return samples;
 }
 
