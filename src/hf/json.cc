@@ -18,6 +18,38 @@ std::optional<T> As(const Element& value) {
   return typed;
 }
 
+bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+
+// The text with whole numbers of more digits than 64 bits hold written as fractions: many a
+// tokenizer_config.json has a length of 10^30.
+std::string WithWideNumbers(std::string_view text) {
+  constexpr std::size_t kMostDigits = 18;
+  std::string wide;
+  wide.reserve(text.size() + 16);
+  bool is_in_string = false;
+  for (std::size_t i = 0; i < text.size();) {
+    const char c = text[i];
+    if (is_in_string || !IsDigit(c)) {
+      if (c == '"') is_in_string = !is_in_string;
+      const std::size_t count = is_in_string && c == '\\' && i + 1 < text.size() ? 2 : 1;
+      wide += text.substr(i, count);
+      i += count;
+      continue;
+    }
+    std::size_t end = i;
+    while (end < text.size() && IsDigit(text[end])) ++end;
+    const std::string_view before = text.substr(0, i);
+    const bool is_whole =
+        !before.ends_with('.') && !before.ends_with('e') && !before.ends_with('E') &&
+        !before.ends_with('+') && !before.ends_with("e-") && !before.ends_with("E-") &&
+        std::string_view(".eE").find(end < text.size() ? text[end] : ' ') == std::string_view::npos;
+    wide += text.substr(i, end - i);
+    if (is_whole && end - i > kMostDigits) wide += ".0";
+    i = end;
+  }
+  return wide;
+}
+
 }  // namespace
 
 Result<Json> Json::Parse(std::string_view text, std::string name) {
@@ -30,7 +62,13 @@ Result<Json> Json::Parse(std::string_view text, std::string name) {
                      json.name_, text.size());
   }
   Element root;
-  const auto parsed = json.parser_->parse(text.data(), text.size(), true).get(root);
+  auto parsed = json.parser_->parse(text.data(), text.size(), true).get(root);
+  if (parsed == simdjson::NUMBER_ERROR) {
+    const std::string wide = WithWideNumbers(text);
+    if (json.parser_->allocate(wide.size(), kMaxDepth) == simdjson::SUCCESS) {
+      parsed = json.parser_->parse(wide.data(), wide.size(), true).get(root);
+    }
+  }
   if (parsed != simdjson::SUCCESS) {
     return MakeError(ErrorCode::kCorrupt, "'{}' is no JSON that is read here ({})", json.name_,
                      simdjson::error_message(parsed));
