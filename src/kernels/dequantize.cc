@@ -35,12 +35,16 @@ void DequantizeRow(DType dtype, const std::byte* row, std::size_t elements, floa
   for (std::size_t begin = 0; begin < elements; begin += shape.columns) {
     ReadBlock(dtype, row, &fields);
     row += InfoOf(dtype).block_bytes;
-    for (std::size_t sub = 0; sub < shape.subs(); ++sub) {
-      const SubScale scale = SubScaleOf(shape, fields, sub);
-      const std::size_t first = sub * shape.sub_columns;
-      for (std::size_t c = first; c < first + shape.sub_columns; ++c) {
-        out[begin + c] = static_cast<float>(shape.QOf(fields.code[c])) * scale.d + scale.m;
-      }
+    DequantizeBlock(shape, fields, out + begin);
+  }
+}
+
+void DequantizeBlock(const BlockShape& shape, const BlockFields& fields, float* out) {
+  for (std::size_t sub = 0; sub < shape.subs(); ++sub) {
+    const SubScale scale = SubScaleOf(shape, fields, sub);
+    const std::size_t first = sub * shape.sub_columns;
+    for (std::size_t c = first; c < first + shape.sub_columns; ++c) {
+      out[c] = static_cast<float>(shape.QOf(fields.code[c])) * scale.d + scale.m;
     }
   }
 }

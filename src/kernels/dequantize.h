@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "base/dtype.h"
+#include "kernels/block_format.h"
 
 namespace ashlar::kernels {
 
@@ -12,5 +13,8 @@ namespace ashlar::kernels {
 // alignment. Quantised formats give q * d + m as block_format.h defines it; a zero is never
 // negative where the format has no minimum.
 void DequantizeRow(DType dtype, const std::byte* row, std::size_t elements, float* out);
+
+// The same of a block taken apart.
+void DequantizeBlock(const BlockShape& shape, const BlockFields& fields, float* out);
 
 }  // namespace ashlar::kernels

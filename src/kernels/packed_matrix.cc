@@ -4,6 +4,8 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "kernels/block_reader.h"
+#include "kernels/dequantize.h"
 #include "kernels/packed_layout.h"
 
 namespace ashlar::kernels {
@@ -14,15 +16,7 @@ struct UnitWords {
   std::uint32_t word[8] = {};
 };
 
-// Bits [from, from + bits) of q [32] into a plane of a unit, or back: four bytes at a time.
-void PutPlane(const std::uint8_t* q, std::size_t bits, std::size_t from, std::uint32_t* words) {
-  for (std::size_t v = 0; v < kUnitVectors; ++v) {
-    const PlanePlace place = PlaceInPlane(bits, v);
-    std::uint32_t four;
-    std::memcpy(&four, q + v * kVectorColumns, sizeof four);
-    words[place.word] |= (four >> from & FieldsMask(bits)) << place.shift;
-  }
-}
+// Bits [from, from + bits) of q [32] out of a plane of a unit: four bytes at a time.
 void AddPlane(const std::uint32_t* words, std::size_t bits, std::size_t from, std::uint8_t* q) {
   for (std::size_t v = 0; v < kUnitVectors; ++v) {
     const PlanePlace place = PlaceInPlane(bits, v);
@@ -31,15 +25,6 @@ void AddPlane(const std::uint32_t* words, std::size_t bits, std::size_t from, st
     four |= (words[place.word] >> place.shift & FieldsMask(bits)) << from;
     std::memcpy(q + v * kVectorColumns, &four, sizeof four);
   }
-}
-
-UnitWords PackUnit(const BlockShape& shape, const std::uint8_t* q) {
-  UnitWords words;
-  PutPlane(q, LowBits(shape), 0, words.word);
-  if (HighBits(shape) > 0) {
-    PutPlane(q, HighBits(shape), LowBits(shape), words.word + LowBits(shape));
-  }
-  return words;
 }
 
 void UnpackUnit(const BlockShape& shape, const UnitWords& words, std::uint8_t* q) {
@@ -64,29 +49,76 @@ void PackHeader(const BlockShape& shape, const BlockFields& fields, std::size_t 
   }
 }
 
-void PackQuantisedRow(const PackArgs& args, const std::byte* row, std::size_t lane,
-                      std::byte* panel) {
-  const BlockShape shape = ShapeOf(args.dtype);
-  const std::size_t units = UnitsPerBlock(shape);
-  BlockFields fields;
-  for (std::size_t block = 0; block < args.k / shape.columns; ++block) {
-    ReadBlock(args.dtype, row + block * InfoOf(args.dtype).block_bytes, &fields);
-    PackHeader(shape, fields, lane, panel + PlaceOfUnit(shape, block * units).header);
-    for (std::size_t i = 0; i < units; ++i) {
-      const UnitWords words = PackUnit(shape, fields.code + i * kUnitColumns);
-      std::byte* const out = panel + PlaceOfUnit(shape, block * units + i).words;
-      for (std::size_t w = 0; w < shape.bits; ++w) {
-        std::memcpy(out + w * kWordRowBytes + lane * sizeof(std::uint32_t), &words.word[w],
-                    sizeof(std::uint32_t));
+// A plane of a unit, of all 16 rows: bits [from, from + bits) of the eight vectors' bytes.
+template <std::size_t kBits, std::size_t kFrom>
+void PutPlane(const std::uint32_t (&vectors)[kUnitVectors][kPanelRows], std::byte* out) {
+  constexpr std::size_t kEach = 8 / kBits;  // vectors of a word
+  for (std::size_t word = 0; word < kUnitVectors / kEach; ++word) {
+    std::uint32_t packed[kPanelRows] = {};
+    for (std::size_t i = 0; i < kEach; ++i) {
+      const std::uint32_t* const vector = vectors[word * kEach + i];
+      for (std::size_t lane = 0; lane < kPanelRows; ++lane) {
+        packed[lane] |= (vector[lane] >> kFrom & FieldsMask(kBits)) << (kBits * i);
       }
+    }
+    std::memcpy(out + word * kWordRowBytes, packed, kWordRowBytes);
+  }
+}
+
+// A unit of all 16 rows; `first`: its first column in each block.
+template <DType kType>
+void PackUnit(const BlockFields (&rows)[kPanelRows], std::size_t first, std::byte* out) {
+  constexpr BlockShape kShape = ShapeOf(kType);
+  constexpr std::size_t kLow = LowBits(kShape);
+  constexpr std::size_t kHigh = HighBits(kShape);
+  std::uint32_t vectors[kUnitVectors][kPanelRows];
+  for (std::size_t lane = 0; lane < kPanelRows; ++lane) {
+    for (std::size_t v = 0; v < kUnitVectors; ++v) {
+      std::memcpy(&vectors[v][lane], rows[lane].code + first + v * kVectorColumns,
+                  sizeof(std::uint32_t));
+    }
+  }
+  PutPlane<kLow, 0>(vectors, out);
+  if constexpr (kHigh > 0) PutPlane<kHigh, kLow>(vectors, out + kLow * kWordRowBytes);
+}
+
+// The rows of one panel, `lanes` of which exist.
+struct PanelRows {
+  const std::byte* rows;
+  std::size_t row_bytes;
+  std::size_t k;
+  std::size_t lanes;
+};
+
+template <DType kType>
+void PackQuantisedPanel(const PanelRows& from, std::byte* panel) {
+  constexpr BlockShape kShape = ShapeOf(kType);
+  constexpr std::size_t kUnits = UnitsPerBlock(kShape);
+  BlockFields fields[kPanelRows] = {};  // those of rows that do not exist stay 0
+  for (std::size_t block = 0; block < from.k / kShape.columns; ++block) {
+    const std::byte* const bytes = from.rows + block * InfoOf(kType).block_bytes;
+    std::byte* const header = panel + PlaceOfUnit(kShape, block * kUnits).header;
+    if (block % BlocksPerChunk(kShape) == 0) std::memset(header, 0, ChunkHeaderBytes(kShape));
+    for (std::size_t lane = 0; lane < from.lanes; ++lane) {
+      ReadBlockOf<kType>(bytes + lane * from.row_bytes, &fields[lane]);
+      PackHeader(kShape, fields[lane], lane, header);
+    }
+    for (std::size_t i = 0; i < kUnits; ++i) {
+      PackUnit<kType>(fields, i * kUnitColumns,
+                      panel + PlaceOfUnit(kShape, block * kUnits + i).words);
     }
   }
 }
 
-void PackPlainRow(const PackArgs& args, const std::byte* row, std::size_t lane, std::byte* panel) {
-  const std::size_t bytes = InfoOf(args.dtype).block_bytes;
-  for (std::size_t c = 0; c < args.k; ++c) {
-    std::memcpy(panel + (c * kPanelRows + lane) * bytes, row + c * bytes, bytes);
+template <typename Element>
+void PackPlainPanel(const PanelRows& from, std::byte* panel) {
+  for (std::size_t c = 0; c < from.k; ++c) {
+    Element column[kPanelRows] = {};
+    for (std::size_t lane = 0; lane < from.lanes; ++lane) {
+      std::memcpy(&column[lane], from.rows + lane * from.row_bytes + c * sizeof(Element),
+                  sizeof(Element));
+    }
+    std::memcpy(panel + c * sizeof column, column, sizeof column);
   }
 }
 
@@ -132,22 +164,40 @@ std::size_t PackedBytes(DType dtype, std::size_t n, std::size_t k) {
   return (n + kPanelRows - 1) / kPanelRows * PackedPanelBytes(dtype, k);
 }
 
+void UnpackRow(const PackedMatrix& w, std::size_t row, float* out) {
+  const std::byte* const panel = w.data + row / kPanelRows * PackedPanelBytes(w.dtype, w.k);
+  const std::size_t lane = row % kPanelRows;
+  if (!IsQuantised(w.dtype)) {
+    const std::size_t bytes = InfoOf(w.dtype).block_bytes;
+    for (std::size_t c = 0; c < w.k; ++c) {
+      DequantizeRow(w.dtype, panel + (c * kPanelRows + lane) * bytes, 1, out + c);
+    }
+    return;
+  }
+  const BlockShape shape = ShapeOf(w.dtype);
+  BlockFields fields;
+  for (std::size_t block = 0; block < w.k / shape.columns; ++block) {
+    ReadPackedBlock(shape, {panel, block, lane}, &fields);
+    DequantizeBlock(shape, fields, out + block * shape.columns);
+  }
+}
+
 void PackPanels(const PackArgs& args) {
   const std::size_t panel_bytes = PackedPanelBytes(args.dtype, args.k);
   if (panel_bytes == 0) return;
   const std::size_t row_bytes = *RowBytes(args.dtype, args.k);
   for (std::size_t p = args.panel_begin; p < args.panel_end; ++p) {
-    std::byte* panel = args.packed + p * panel_bytes;
-    std::memset(panel, 0, panel_bytes);  // rows beyond n, and the padding
-    const std::size_t lanes = std::min(kPanelRows, args.n - p * kPanelRows);
-    for (std::size_t lane = 0; lane < lanes; ++lane) {
-      const std::byte* row = args.rows + (p * kPanelRows + lane) * row_bytes;
-      if (IsQuantised(args.dtype)) {
-        PackQuantisedRow(args, row, lane, panel);
-      } else {
-        PackPlainRow(args, row, lane, panel);
-      }
+    std::byte* const panel = args.packed + p * panel_bytes;
+    const PanelRows rows = {args.rows + p * kPanelRows * row_bytes, row_bytes, args.k,
+                            std::min(kPanelRows, args.n - p * kPanelRows)};
+    if (IsQuantised(args.dtype)) {
+      ForQuantisedType(args.dtype, [&]<DType kType>() { PackQuantisedPanel<kType>(rows, panel); });
+      continue;
     }
+    const std::size_t column_bytes = kPanelRows * InfoOf(args.dtype).block_bytes;
+    std::memset(panel + args.k * column_bytes, 0, panel_bytes - args.k * column_bytes);
+    args.dtype == DType::kF32 ? PackPlainPanel<std::uint32_t>(rows, panel)
+                              : PackPlainPanel<std::uint16_t>(rows, panel);
   }
 }
 

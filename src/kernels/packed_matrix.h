@@ -24,6 +24,9 @@ struct PackedMatrix {
   std::size_t n = 0;  // rows: output features
   std::size_t k = 0;  // columns: input features
   const std::byte* data = nullptr;
+  // Where W is not packed: as GGUF stores it, row after row, `data` being null. Kernels take packed
+  // matrices only: who calls them packs the panels of the call (PackPanels).
+  const std::byte* rows = nullptr;
 
   std::size_t panels() const { return (n + kPanelRows - 1) / kPanelRows; }
 };
@@ -45,5 +48,8 @@ struct PackArgs {
   std::size_t panel_end;
 };
 void PackPanels(const PackArgs& args);
+
+// Row `row` of a packed matrix as f32 [k]: what DequantizeRow gives for the row that was packed.
+void UnpackRow(const PackedMatrix& w, std::size_t row, float* out);
 
 }  // namespace ashlar::kernels

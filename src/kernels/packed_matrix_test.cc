@@ -73,6 +73,44 @@ TEST(PackedMatrix, RoundTripsEveryFieldOfABlock) {
   }
 }
 
+TEST(PackedMatrix, ARowUnpackedIsTheRowDequantized) {
+  for (const DTypeInfo& info : AllDTypes()) {
+    const std::size_t k = 3 * (info.block_elements == 1 ? 7 : info.block_elements);
+    const std::size_t n = 19;
+    Random random(6);
+    const std::vector<std::byte> rows = random.Rows(info.dtype, n, k);
+    const OwnedMatrix w(info.dtype, n, k, rows.data());
+    for (std::size_t j = 0; j < n; ++j) {
+      std::vector<float> want(k);
+      std::vector<float> got(k);
+      DequantizeRow(info.dtype, rows.data() + j * *RowBytes(info.dtype, k), k, want.data());
+      UnpackRow(*w.view(), j, got.data());
+      for (std::size_t c = 0; c < k; ++c) {
+        ASSERT_TRUE(SameBits(got[c], want[c])) << info.name << " row " << j;
+      }
+    }
+  }
+}
+
+// Whatever the memory held before: rows beyond n and padding are zeros.
+TEST(PackedMatrix, PackingWritesEveryByteOfAPanel) {
+  for (const DTypeInfo& info : AllDTypes()) {
+    for (const std::size_t blocks : {1u, 2u, 3u, 7u}) {
+      for (const std::size_t n : {1u, 16u, 19u}) {
+        const std::size_t k = blocks * info.block_elements;
+        Random random(4);
+        const std::vector<std::byte> rows = random.Rows(info.dtype, n, k);
+        std::vector<std::byte> zeros(PackedBytes(info.dtype, n, k), std::byte{0});
+        std::vector<std::byte> ones(zeros.size(), std::byte{0xFF});
+        for (std::vector<std::byte>* const packed : {&zeros, &ones}) {
+          PackPanels({info.dtype, n, k, rows.data(), packed->data(), 0, (n + 15) / 16});
+        }
+        EXPECT_EQ(zeros, ones) << info.name << " " << n << " rows of " << blocks << " blocks";
+      }
+    }
+  }
+}
+
 TEST(PackedMatrix, KeepsTheStoredNumberOfBits) {
   struct Case {
     DType dtype;
