@@ -194,7 +194,8 @@ CommandBody AddEvalCommand(CLI::App& app) {
   command->add_option("--markdown", flags->markdown, "write the table to this file");
   return [flags]() -> Status {
     ASHLAR_ASSIGN(const EngineSetup setup, ResolveEngineFlags(flags->engine));
-    ASHLAR_ASSIGN(const LoadedModel loaded, LoadedModel::Open(setup.model_path, setup.threads));
+    ASHLAR_ASSIGN(const LoadedModel loaded,
+                  LoadedModel::Open(setup.model_path, setup.threads, setup.weights));
     ASHLAR_ASSIGN(flags->windows.window_tokens,
                   ParseWindow(flags->window, loaded.model().config()));
     return EvalCommand(*flags, loaded, setup).Run();

@@ -70,6 +70,12 @@ void AddModelFlags(CLI::App& command, EngineFlags& flags) {
           "-m,--model", flags.model,
           "GGUF file, or folder of safetensors (default: the default model, fetched by make)")
       ->envname("ASHLAR_MODEL");
+  command
+      .add_option("--weights", flags.weights,
+                  "copy: packed at load into memory of our own, on huge pages; mmap: read from the "
+                  "file's pages as they are used: loads at once, shares its pages with others, "
+                  "computes slower")
+      ->capture_default_str();
   command.add_option("-t,--threads", flags.threads, "threads for the model; 0 = one per processor")
       ->capture_default_str();
   command.add_option("--isa", flags.isa, "instruction set: auto, or one that runs here by name")
@@ -159,6 +165,7 @@ Result<EngineSetup> ResolveEngineFlags(const EngineFlags& flags) {
   EngineSetup setup;
   ASHLAR_ASSIGN(setup.threads, ResolveThreads(flags.threads));
   ASHLAR_ASSIGN(setup.isa, kernels::ParseIsa(flags.isa));
+  ASHLAR_ASSIGN(setup.weights, model::ParseWeightAccess(flags.weights));
   ASHLAR_ASSIGN(setup.engine.activations, model::ParseActivations(flags.activations));
   ASHLAR_ASSIGN(setup.engine.kv_codec, model::ParseKvCodecSpec(flags.kv_codec));
   ASHLAR_ASSIGN(setup.engine.kv_memory_bytes, ParseByteSize(flags.kv_memory));

@@ -18,6 +18,7 @@ struct EngineFlags {
   std::string model;          // empty: the default model in the cache folder
   std::uint32_t threads = 0;  // 0: one per processor
   std::string isa = "auto";
+  std::string weights = "copy";
   std::string activations = "int8";
   std::string kv_codec = "f16";
   std::string kv_memory = "1GiB";
@@ -35,12 +36,13 @@ struct EngineFlags {
 };
 
 void AddEngineFlags(CLI::App& command, EngineFlags& flags);
-// Of these only --model, --threads and --isa: for commands without an engine.
+// Of these only --model, --weights, --threads and --isa: for commands without an engine.
 void AddModelFlags(CLI::App& command, EngineFlags& flags);
 
 // The same, parsed.
 struct EngineSetup {
   std::string model_path;
+  model::WeightAccess weights = model::WeightAccess::kCopy;
   std::size_t threads = 1;
   kernels::Isa isa = kernels::Isa::kReference;
   engine::EngineOptions engine;

@@ -33,7 +33,7 @@ class ProgressBar {
 }  // namespace
 
 Result<LoadedModel> LoadedModel::Open(const std::string& path, std::size_t threads,
-                                      std::uint64_t context) {
+                                      model::WeightAccess access, std::uint64_t context) {
   auto opened = hf::OpenModel(path, hf::FolderParts::kAll);
   if (!opened.ok()) {
     return MakeError(opened.error().code,
@@ -46,7 +46,8 @@ Result<LoadedModel> LoadedModel::Open(const std::string& path, std::size_t threa
   loaded.pool_ = std::make_unique<ThreadPool>(threads);
   ProgressBar bar;
   const auto show = [&](std::uint64_t done, std::uint64_t total) { bar.Show(done, total); };
-  ASHLAR_ASSIGN(loaded.model_, model::Model::Load(*loaded.file_, *loaded.pool_, show, context));
+  ASHLAR_ASSIGN(loaded.model_,
+                model::Model::Load(*loaded.file_, *loaded.pool_, show, context, access));
   if (loaded.tokenizer_->vocab_size() != loaded.model_->config().vocab) {
     return MakeError(
         ErrorCode::kCorrupt,

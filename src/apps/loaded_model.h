@@ -17,9 +17,9 @@ class LoadedModel {
  public:
   // Shows progress on stderr while loading when that is a terminal. Errors: those of the file, the
   // tokenizer and the model; kCorrupt when the two disagree on the vocabulary.
-  // `context`: as Model::Load has it.
+  // `access`, `context`: as Model::Load has them.
   static Result<LoadedModel> Open(const std::string& path, std::size_t threads,
-                                  std::uint64_t context = 0);
+                                  model::WeightAccess access, std::uint64_t context = 0);
 
   const gguf::ModelFile& file() const { return *file_; }
   const model::Model& model() const { return *model_; }

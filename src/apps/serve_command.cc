@@ -158,6 +158,7 @@ Status Serve(const ServeFlags& flags) {
   Drain(api, *http, end_signals, flags.drain_timeout_s);
   pthread_sigmask(SIG_UNBLOCK, &end_signals, nullptr);  // the next one ends the process at once
   runner.Stop();
+  ASHLAR_LOG_INFO("{}", DescribeMemory(session->memory()));
   return {};
 }
 

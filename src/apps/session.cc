@@ -14,8 +14,8 @@ Result<std::unique_ptr<Session>> Session::Open(const EngineFlags& flags) {
 
 Status Session::Load(const EngineSetup& setup) {
   const std::int64_t start_ns = clock_.NowNs();
-  ASHLAR_ASSIGN(loaded_,
-                LoadedModel::Open(setup.model_path, setup.threads, setup.engine.max_context));
+  ASHLAR_ASSIGN(loaded_, LoadedModel::Open(setup.model_path, setup.threads, setup.weights,
+                                           setup.engine.max_context));
   LoadChatTemplate();
   if (setup.engine.max_context > model().config().context) {
     ASHLAR_LOG_WARNING("--max-context {} is more than the {} tokens the model was trained for",
@@ -24,15 +24,20 @@ Status Session::Load(const EngineSetup& setup) {
   ASHLAR_ASSIGN(engine_, engine::Engine::Create(model(), kernels::KernelsFor(setup.isa),
                                                 loaded_->pool(), clock_, setup.engine));
   const engine::ServiceInfo& info = engine_->info();
+  const model::Weights& weights = model().weights();
+  memory_ = {.weights = setup.weights,
+             .weights_bytes = weights.bytes() + weights.mapped_bytes(),
+             .kv_bytes = info.kv_bytes_reserved,
+             .workspace_bytes = engine_->workspace_bytes()};
   ASHLAR_LOG_INFO(
-      "{}: {} weights, {} KV cache (one text of up to {} tokens in {}, blocks of {}), {} "
+      "{}: {} weights ({}), {} KV cache (one text of up to {} tokens in {}, blocks of {}), {} "
       "workspace, {} "
       "threads, isa {}, activations {}, "
       "{:.2f} s",
-      setup.model_path, FormatByteSize(model().weights().bytes()),
+      setup.model_path, FormatByteSize(memory_.weights_bytes), model::NameOf(setup.weights),
       FormatByteSize(info.kv_bytes_reserved),
       engine_->cache().MaxTokens(std::uint64_t{1} << 40, setup.engine.limits.prefill_chunk),
-      info.kv_codec, info.block_tokens, FormatByteSize(engine_->workspace_bytes()), setup.threads,
+      info.kv_codec, info.block_tokens, FormatByteSize(memory_.workspace_bytes), setup.threads,
       kernels::NameOf(setup.isa), model::NameOf(setup.engine.activations),
       static_cast<double>(clock_.NowNs() - start_ns) * 1e-9);
   if (setup.engine.max_context == 0 && info.max_context < model().config().context) {

@@ -7,6 +7,7 @@
 
 #include "apps/flags.h"
 #include "apps/loaded_model.h"
+#include "apps/memory_use.h"
 #include "base/clock.h"
 #include "base/result.h"
 #include "engine/engine.h"
@@ -30,6 +31,7 @@ class Session {
     return chat_template_ ? &*chat_template_ : nullptr;
   }
   const Clock& clock() const { return clock_; }
+  const PlannedMemory& memory() const { return memory_; }
   engine::Engine& engine() { return *engine_; }
   // Hands the engine over, to run on a thread of its own; it must not outlive the session.
   std::unique_ptr<engine::Engine> TakeEngine() { return std::move(engine_); }
@@ -43,6 +45,7 @@ class Session {
   std::optional<LoadedModel> loaded_;  // set by Load
   std::optional<text::ChatTemplate> chat_template_;
   std::unique_ptr<engine::Engine> engine_;
+  PlannedMemory memory_;
 };
 
 // A conversation as the prompt's tokens. Errors: those of the template.

@@ -94,6 +94,10 @@ void MappedFile::WillNeed(std::size_t offset, std::size_t size) const {
   Advise(data_, size_, offset, size, MADV_WILLNEED);
 }
 
+void MappedFile::Expect(Reading reading) const {
+  Advise(data_, size_, 0, size_, reading == Reading::kScattered ? MADV_RANDOM : MADV_NORMAL);
+}
+
 void MappedFile::DontNeed(std::size_t offset, std::size_t size) const {
   Advise(data_, size_, offset, size, MADV_DONTNEED);
 }

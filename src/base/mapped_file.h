@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 
@@ -29,6 +30,10 @@ class MappedFile {
   // Tells the system that [offset, offset + size) will be read soon / will not be needed again.
   void WillNeed(std::size_t offset, std::size_t size) const;
   void DontNeed(std::size_t offset, std::size_t size) const;
+  // How the file will be read from now on: scattered reads fetch no more than they touch; in order
+  // (as at first), the system reads ahead.
+  enum class Reading : std::uint8_t { kInOrder, kScattered };
+  void Expect(Reading reading) const;
 
  private:
   MappedFile(std::string path, const std::byte* data, std::size_t size);

@@ -293,18 +293,25 @@ Result<const Tensor*> ModelFile::RequireTensor(std::string_view name,
   return tensor;
 }
 
-void ModelFile::DropPages(const Tensor& tensor) const {
-  const auto data = tensor.maker != nullptr ? tensor.maker->source() : tensor.data;
+void ModelFile::DropPages(std::span<const std::byte> bytes) const {
   const std::less_equal<const std::byte*> not_after;
   for (const MappedFile& file : files_) {
     const std::byte* begin = file.bytes().data();
-    if (begin == nullptr || !not_after(begin, data.data()) ||
-        !not_after(data.data(), begin + file.bytes().size())) {
+    if (begin == nullptr || !not_after(begin, bytes.data()) ||
+        !not_after(bytes.data(), begin + file.bytes().size())) {
       continue;
     }
-    file.DontNeed(static_cast<std::size_t>(data.data() - begin), data.size());
+    file.DontNeed(static_cast<std::size_t>(bytes.data() - begin), bytes.size());
     return;
   }
+}
+
+void ModelFile::DropPages() const {
+  for (const MappedFile& file : files_) file.DontNeed(0, file.bytes().size());
+}
+
+void ModelFile::Expect(MappedFile::Reading reading) const {
+  for (const MappedFile& file : files_) file.Expect(reading);
 }
 
 }  // namespace ashlar::gguf

@@ -158,8 +158,12 @@ class ModelFile {
     return RequireTensor(name, std::span(dims.begin(), dims.size()));
   }
 
-  // Gives the pages behind `tensor` back to the system (it was copied elsewhere). Advice only.
-  void DropPages(const Tensor& tensor) const;
+  // Gives the pages that lie wholly in `bytes`, a part of one file, back to the system (they were
+  // copied elsewhere). Advice only.
+  void DropPages(std::span<const std::byte> bytes) const;
+  // All pages: those that are still needed come again when they are touched.
+  void DropPages() const;
+  void Expect(MappedFile::Reading reading) const;
 
  private:
   struct OpenPart;

@@ -134,11 +134,14 @@ TEST(ModelFile, DroppedPagesReadTheSameAgain) {
   ASSERT_TRUE(file.ok());
   const Bytes bytes = writer.Build();
   const Tensor& tensor = file->tensors()[0];
-  file->DropPages(tensor);
+  file->DropPages(tensor.data);
+  EXPECT_TRUE(std::ranges::equal(tensor.data, std::span(bytes).last(tensor.data.size())));
+  file->DropPages();
   EXPECT_TRUE(std::ranges::equal(tensor.data, std::span(bytes).last(tensor.data.size())));
 
   const ModelFile in_memory = MustParse(bytes);
-  in_memory.DropPages(in_memory.tensors()[0]);  // nothing to give back
+  in_memory.DropPages(in_memory.tensors()[0].data);  // nothing to give back
+  in_memory.DropPages();
   EXPECT_EQ(in_memory.tensors()[0].data.back(), tensor.data.back());
 }
 
@@ -280,7 +283,7 @@ TEST(SplitModelFile, AnyPartOpensAll) {
     for (std::size_t i = 0; i < whole.tensors().size(); ++i) {
       EXPECT_EQ(file->tensors()[i].name, whole.tensors()[i].name);
       EXPECT_TRUE(std::ranges::equal(file->tensors()[i].data, whole.tensors()[i].data));
-      file->DropPages(file->tensors()[i]);
+      file->DropPages(file->tensors()[i].data);
     }
   }
 }

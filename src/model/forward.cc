@@ -59,7 +59,8 @@ ForwardPass::ForwardPass(const Model& model, const kv::KvLayout& layout,
       expert_rows_(sizes_.expert_rows),
       gathered_(sizes_.gathered),
       matmul_scratch_(sizes_.all_scratch),
-      codes_(sizes_.activation_blocks) {
+      codes_(sizes_.activation_blocks),
+      panels_(kMappedPanels * model.weights().mapped_panel_bytes() * pool.threads()) {
   ASHLAR_CHECK(max_tokens > 0);
   chunks_.reserve(max_tokens);
   row_chunk_.reserve(max_tokens);
@@ -102,7 +103,7 @@ std::uint64_t ForwardPass::workspace_bytes() const {
                                            &matmul_scratch_}) {
     bytes += array->bytes();
   }
-  return bytes + codes_.bytes();
+  return bytes + codes_.bytes() + panels_.bytes();
 }
 
 void ForwardPass::Run(std::span<const Chunk> chunks, OnLogits on_logits) {
@@ -173,125 +174,6 @@ void ForwardPass::RunLayer(std::size_t layer) {
   }
   RunFeedForward(layer);
   AddToResidual(w.feed_forward_post_norm, {});
-}
-
-// Codes of each product's x, where its weights are multiplied with codes. Neighbours share them.
-void ForwardPass::EncodeInputs(std::span<const Product> products) {
-  inputs_.assign(products.size(), nullptr);
-  encodings_.clear();
-  std::size_t rows = 0;
-  std::size_t blocks = 0;
-  for (std::size_t i = 0; i < products.size(); ++i) {
-    const Product& product = products[i];
-    const kernels::PackedMatrix& w = product.linear->w;
-    if (activations_ != Activations::kInt8 || !kernels::IsQuantised(w.dtype)) continue;
-    const Product* const last = encodings_.empty() ? nullptr : &products[encodings_.back().product];
-    const bool is_shared = last != nullptr && last->x == product.x && last->rows == product.rows &&
-                           last->linear->w.k == w.k;
-    if (!is_shared) {
-      encodings_.push_back({i, rows, codes_.data() + blocks});
-      rows += product.rows;
-      blocks += kernels::ActivationBlocks(product.rows, w.k);
-      ASHLAR_CHECK(blocks <= codes_.size(), "{} blocks of codes; there is room for {}", blocks,
-                   codes_.size());
-    }
-    inputs_[i] = encodings_.back().out;
-  }
-  ForEachRow(rows, [&](std::size_t row) { EncodeRow(products, row); });
-}
-
-// One of all rows that are encoded.
-void ForwardPass::EncodeRow(std::span<const Product> products, std::size_t row) {
-  const auto after = std::ranges::upper_bound(encodings_, row, {}, &Encoding::first_row);
-  const Encoding& encoding = *(after - 1);
-  const Product& product = products[encoding.product];
-  const std::size_t r = row - encoding.first_row;
-  const kernels::ActivationPlace place =
-      kernels::PlaceOfActivations(product.rows, product.linear->w.k, r);
-  kernels_.encode_activations({.x = product.x + r * product.x_stride,
-                               .k = product.linear->w.k,
-                               .out = encoding.out + place.first,
-                               .stride = place.stride});
-}
-
-// The products with each x in the order of its weights' columns. Neighbours share what is gathered.
-std::span<const ForwardPass::Product> ForwardPass::InColumnOrder(
-    std::span<const Product> products) {
-  if (!config_.has_column_orders) return products;
-  ordered_.assign(products.begin(), products.end());
-  std::size_t used = 0;
-  for (std::size_t i = 0; i < products.size(); ++i) {
-    const Product& product = products[i];
-    const std::span<const std::uint32_t> order = product.linear->order;
-    if (order.empty()) continue;
-    if (i > 0 && products[i - 1].x == product.x && products[i - 1].rows == product.rows &&
-        products[i - 1].linear->order.data() == order.data()) {
-      ordered_[i].x = ordered_[i - 1].x;
-      ordered_[i].x_stride = ordered_[i - 1].x_stride;
-      continue;
-    }
-    float* const out = gathered_.data() + used;
-    used += product.rows * order.size();
-    ASHLAR_CHECK(used <= gathered_.size(), "{} gathered inputs; there is room for {}", used,
-                 gathered_.size());
-    ForEachRow(product.rows, [&](std::size_t row) {
-      const float* const x = product.x + row * product.x_stride;
-      float* const y = out + row * order.size();
-      for (std::size_t c = 0; c < order.size(); ++c) y[c] = x[order[c]];
-    });
-    ordered_[i].x = out;
-    ordered_[i].x_stride = order.size();
-  }
-  return ordered_;
-}
-
-// All products in one parallel region.
-void ForwardPass::Multiply(std::span<const Product> unordered) {
-  const std::span<const Product> products = InColumnOrder(unordered);
-  EncodeInputs(products);
-  std::size_t panels = 0;
-  for (const Product& product : products) panels += product.linear->w.panels();
-  // Items of an even number of panels (kernels work on pairs), small enough to share out evenly.
-  // The cut cannot change the bits: a panel's outputs depend on nothing but its weights and x.
-  const std::size_t wanted = std::max<std::size_t>(1, panels / (8 * pool_.threads()));
-  const std::size_t item_panels = std::min<std::size_t>((wanted + 3) / 4 * 4, 64);
-  std::size_t items = 0;
-  for (const Product& product : products) {
-    items += (product.linear->w.panels() + item_panels - 1) / item_panels;
-  }
-  pool_.ParallelFor(items, [&](std::size_t item, std::size_t worker) {
-    std::size_t rest = item;
-    const Product* product = products.data();
-    for (;; ++product) {
-      const std::size_t own = (product->linear->w.panels() + item_panels - 1) / item_panels;
-      if (rest < own) break;
-      rest -= own;
-    }
-    const kernels::PackedMatrix& w = product->linear->w;
-    const std::size_t panel_begin = rest * item_panels;
-    const std::size_t panel_end = std::min(w.panels(), panel_begin + item_panels);
-    if (const kernels::ActivationBlock* const x = inputs_[product - products.data()]) {
-      kernels_.matmul_codes({.w = &w,
-                             .x = x,
-                             .rows = product->rows,
-                             .bias = product->linear->bias,
-                             .y = product->y,
-                             .y_stride = product->y_stride,
-                             .panel_begin = panel_begin,
-                             .panel_end = panel_end});
-      return;
-    }
-    kernels_.matmul({.w = &w,
-                     .x = product->x,
-                     .rows = product->rows,
-                     .x_stride = product->x_stride,
-                     .bias = product->linear->bias,
-                     .y = product->y,
-                     .y_stride = product->y_stride,
-                     .panel_begin = panel_begin,
-                     .panel_end = panel_end,
-                     .scratch = matmul_scratch_.data() + worker * sizes_.scratch});
-  });
 }
 
 void ForwardPass::NormRow(const NormWeights& norm, const float* x, std::size_t n, float* y) const {

@@ -73,13 +73,20 @@ class ForwardPass {
     std::size_t rows;
   };
 
+  // Panels of one, or of a part of its matrix that begins at `bias` and `y`.
+  struct PanelProduct {
+    const Product* product;
+    const kernels::ActivationBlock* x;  // null: product->x as it is
+    const kernels::PackedMatrix* w;
+    const float* bias;
+    float* y;
+    std::size_t panel_begin;
+    std::size_t panel_end;
+  };
+
   void GatherChunks(std::span<const Chunk> chunks);
   void EmbedRow(TokenId token, std::uint64_t position, std::size_t row);
   void RunLayer(std::size_t layer);
-  void Multiply(std::span<const Product> products);
-  std::span<const Product> InColumnOrder(std::span<const Product> products);
-  void EncodeInputs(std::span<const Product> products);
-  void EncodeRow(std::span<const Product> products, std::size_t row);
   // All rows of the step, rows of x and y lying side by side.
   Product Whole(const Linear& linear, const float* x, float* y) const {
     return {&linear, x, linear.w.k, y, linear.w.n, rows_};
@@ -89,6 +96,14 @@ class ForwardPass {
   void AddToResidual(const NormWeights& post, const NormWeights& next);
   void ReportLogits(std::span<const Chunk> chunks, OnLogits on_logits);
   void ForEachRow(std::size_t rows, FunctionRef<void(std::size_t row)> body);
+
+  // --- forward_products.cc
+  void Multiply(std::span<const Product> products);
+  std::span<const Product> InColumnOrder(std::span<const Product> products);
+  void EncodeInputs(std::span<const Product> products);
+  void EncodeRow(std::span<const Product> products, std::size_t row);
+  void MultiplyPacked(const PanelProduct& part, std::size_t worker);
+  void MultiplyMapped(const PanelProduct& part, std::size_t worker);
 
   // --- forward_attention.cc: normed_ to projected_
   void RunAttention(std::size_t layer);
@@ -106,6 +121,9 @@ class ForwardPass {
   void MultiplyExperts(const ExpertsWeights& weights);
   void AddSharedExpert(const ExpertsWeights& weights);
   void Activate(const float* gate, const float* up, std::size_t n, float* out) const;
+
+  // Of a matrix that stays in the file, packed at a time: kernels work on pairs of panels.
+  static constexpr std::size_t kMappedPanels = 2;
 
   const Model& model_;
   const ModelConfig& config_;
@@ -147,6 +165,7 @@ class ForwardPass {
   AlignedArray<float> gathered_;                  // of the region at hand
   AlignedArray<float> matmul_scratch_;            // per worker
   AlignedArray<kernels::ActivationBlock> codes_;  // of the region at hand
+  AlignedArray<std::byte> panels_;                // per worker, of matrices that stay in the file
 };
 
 }  // namespace ashlar::model

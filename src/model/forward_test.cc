@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <map>
 #include <memory>
@@ -24,11 +25,11 @@ using Logits = std::vector<float>;
 // One tiny model in memory, with everything needed to run it.
 class Fixture {
  public:
-  explicit Fixture(const TinyModelOptions& options)
+  explicit Fixture(const TinyModelOptions& options, WeightAccess access = WeightAccess::kCopy)
       : bytes_(MakeTinyModel(options).Build()),
         file_(std::make_unique<gguf::ModelFile>(*gguf::ModelFile::Parse(bytes_, "tiny"))) {
     ThreadPool pool(1);
-    auto model = Model::Load(*file_, pool, nullptr);
+    auto model = Model::Load(*file_, pool, nullptr, 0, access);
     EXPECT_TRUE(model.ok()) << model.error().message;
     model_ = *std::move(model);
   }
@@ -48,6 +49,7 @@ struct Recipe {
   std::size_t max_tokens = 1024;
   kernels::Isa isa = kernels::BestIsa();
   Activations activations = Activations::kF32;
+  const kernels::KernelSet* kernels = nullptr;  // instead of those of `isa`
 };
 
 class Machine {
@@ -57,8 +59,9 @@ class Machine {
         cache_(*kv::KvCache::Create(
             *KvLayoutOf(model.config(), *ParseKvCodecSpec(recipe.codec), recipe.block_tokens),
             {.memory_bytes = 64 << 20}, clock_)),
-        forward_(model, cache_->layout(), kernels::KernelsFor(recipe.isa), pool_, recipe.max_tokens,
-                 recipe.activations) {}
+        forward_(model, cache_->layout(),
+                 recipe.kernels != nullptr ? *recipe.kernels : kernels::KernelsFor(recipe.isa),
+                 pool_, recipe.max_tokens, recipe.activations) {}
 
   // A sequence for `tokens` tokens that shares nothing.
   kv::Sequence NewSequence(std::span<const TokenId> tokens) {
@@ -73,8 +76,9 @@ class Machine {
   struct Part {
     kv::Sequence* sequence;
     std::span<const TokenId> tokens;
+    LogitRows logits = LogitRows::kAll;
   };
-  // One step; appends the logits of every token to out[part].
+  // One step; appends the logits of the tokens asked for to out[part].
   void Step(std::span<const Part> parts, std::vector<std::vector<Logits>>& out) {
     std::vector<Chunk> chunks;
     for (const Part& part : parts) ASSERT_TRUE(part.sequence->Prepare(part.tokens.size()));
@@ -87,7 +91,7 @@ class Machine {
       chunks.push_back({.tokens = part.tokens,
                         .position = part.sequence->size(),
                         .groups = blocks,
-                        .logits = LogitRows::kAll});
+                        .logits = part.logits});
     }
     forward_.Run(chunks, [&](std::size_t chunk, std::size_t, std::span<const float> logits) {
       out[chunk].emplace_back(logits.begin(), logits.end());
@@ -168,6 +172,9 @@ TEST_P(EveryTinyModel, HowItIsComputedChangesNoBit) {
   EXPECT_EQ(Machine(fixture.model(), {.threads = 2}).RunAlone(tokens, 7), expected);
   EXPECT_EQ(Machine(fixture.model(), {.threads = 3, .block_tokens = 64}).RunAlone(tokens, 32),
             expected);
+  const Fixture mapped(GetParam().options, WeightAccess::kMmap);
+  EXPECT_EQ(Machine(mapped.model(), {}).RunAlone(tokens, 70), expected);
+  EXPECT_EQ(Machine(mapped.model(), {.threads = 3}).RunAlone(tokens, 1), expected);
   // Fewer tokens: the reference kernels are slow.
   const std::vector<Logits> first(expected.begin(), expected.begin() + 5);
   for (const kernels::Isa isa : kernels::RunnableIsas()) {
@@ -195,6 +202,11 @@ TEST(Forward, WithCodesHowItIsComputedChangesNoBit) {
     EXPECT_NE(expected, Machine(fixture.model(), {}).RunAlone(tokens, 37)) << named.name;
     EXPECT_EQ(run({}, 37, 1), expected) << named.name;
     EXPECT_EQ(run({.threads = 3}, 37, 7), expected) << named.name;
+    const Fixture mapped(options, WeightAccess::kMmap);
+    EXPECT_EQ(Machine(mapped.model(), {.threads = 2, .activations = Activations::kInt8})
+                  .RunAlone(tokens, 12),
+              expected)
+        << named.name;
     const std::vector<Logits> first(expected.begin(), expected.begin() + 3);
     for (const kernels::Isa isa : kernels::RunnableIsas()) {
       EXPECT_EQ(run({.isa = isa}, 3, 3), first) << named.name << kernels::NameOf(isa);
@@ -334,6 +346,71 @@ TEST(Forward, CodecsDifferAndStayClose) {
     const Logits rounded = Machine(fixture.model(), {.codec = codec}).RunAlone(tokens, 40).back();
     EXPECT_NE(rounded, exact);  // a codec that changes nothing would not be stored
     for (std::size_t i = 0; i < exact.size(); ++i) ASSERT_NEAR(rounded[i], exact[i], tolerance);
+  }
+}
+
+// Kernels that count the panels and rows of products with as many outputs as the vocabulary.
+class HeadCounter {
+ public:
+  HeadCounter() : kernels_(kernels::KernelsFor(kernels::BestIsa())) {
+    products_ = 0;
+    kernels_.matmul = [](const kernels::MatmulArgs& args) {
+      Count(*args.w, args.rows * (args.panel_end - args.panel_begin));
+      kernels::KernelsFor(kernels::BestIsa()).matmul(args);
+    };
+    kernels_.matmul_codes = [](const kernels::MatmulCodesArgs& args) {
+      Count(*args.w, args.rows * (args.panel_end - args.panel_begin));
+      kernels::KernelsFor(kernels::BestIsa()).matmul_codes(args);
+    };
+  }
+  const kernels::KernelSet* kernels() const { return &kernels_; }
+  // Rows multiplied since the last call.
+  static std::size_t TakeRows() {
+    constexpr std::size_t kPanels = (kTinyVocab + 15) / 16;
+    const std::size_t products = products_.exchange(0);
+    EXPECT_EQ(products % kPanels, 0u);
+    return products / kPanels;
+  }
+
+ private:
+  static void Count(const kernels::PackedMatrix& w, std::size_t products) {
+    if (w.n == kTinyVocab) products_ += products;
+  }
+
+  static std::atomic<std::size_t> products_;
+  kernels::KernelSet kernels_;
+};
+std::atomic<std::size_t> HeadCounter::products_ = 0;
+
+TEST(Forward, MultipliesTheOutputMatrixWithTheRowsAskedForOnly) {
+  for (const Activations activations : {Activations::kF32, Activations::kInt8}) {
+    const Fixture fixture(TinyModelOptions{.dtype = DType::kQ8_0});
+    const HeadCounter counter;
+    Machine machine(fixture.model(),
+                    {.threads = 2, .activations = activations, .kernels = counter.kernels()});
+    const std::vector<TokenId> tokens = RandomTokens(70, 2);
+    std::vector<kv::Sequence> sequences;
+    for (int i = 0; i < 3; ++i) sequences.push_back(machine.NewSequence(tokens));
+    const auto step = [&](std::initializer_list<LogitRows> rows) {
+      std::vector<std::vector<Logits>> out(rows.size());
+      std::vector<Machine::Part> parts;
+      for (const LogitRows logits : rows) {
+        kv::Sequence& sequence = sequences[parts.size()];
+        parts.push_back({&sequence, std::span(tokens).subspan(sequence.size(), 35), logits});
+      }
+      machine.Step(parts, out);
+      std::vector<std::size_t> reported;
+      for (const auto& logits : out) reported.push_back(logits.size());
+      return reported;
+    };
+    EXPECT_EQ(step({LogitRows::kNone}), (std::vector<std::size_t>{0}));
+    EXPECT_EQ(counter.TakeRows(), 0u);
+    EXPECT_EQ(step({LogitRows::kLast}), (std::vector<std::size_t>{1}));
+    EXPECT_EQ(counter.TakeRows(), 1u);
+    sequences[0] = machine.NewSequence(tokens);
+    const auto reported = step({LogitRows::kLast, LogitRows::kNone, LogitRows::kAll});
+    EXPECT_EQ(reported, (std::vector<std::size_t>{1, 0, 35}));
+    EXPECT_EQ(counter.TakeRows(), 36u);
   }
 }
 

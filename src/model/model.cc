@@ -19,9 +19,9 @@ Status CheckDivisors(std::span<const float> divisors) {
 
 Result<std::unique_ptr<const Model>> Model::Load(const gguf::ModelFile& file, ThreadPool& pool,
                                                  const LoadProgress& progress,
-                                                 std::uint64_t context) {
+                                                 std::uint64_t context, WeightAccess access) {
   ASHLAR_ASSIGN(ModelConfig config, ModelConfig::Read(file));
-  ASHLAR_ASSIGN(Weights weights, Weights::Load(file, config, pool, progress));
+  ASHLAR_ASSIGN(Weights weights, Weights::Load(file, config, pool, progress, access));
   ASHLAR_TRY(CheckDivisors(weights.rope_divisors()));
   ASHLAR_TRY(CheckDivisors(weights.long_rope_divisors()));
   const double tokens = static_cast<double>(context > 0 ? context : config.context);

@@ -24,7 +24,8 @@ class Model {
   // ModelConfig::Read and Weights::Load.
   static Result<std::unique_ptr<const Model>> Load(const gguf::ModelFile& file, ThreadPool& pool,
                                                    const LoadProgress& progress,
-                                                   std::uint64_t context = 0);
+                                                   std::uint64_t context = 0,
+                                                   WeightAccess access = WeightAccess::kCopy);
 
   const ModelConfig& config() const { return config_; }
   const Weights& weights() const { return weights_; }

@@ -18,12 +18,13 @@
 #include "gguf/model_file.h"
 #include "kernels/packed_matrix.h"
 #include "model/linear.h"
+#include "model/weight_access.h"
 
 namespace ashlar::model {
 
 class TensorPacker {
  public:
-  explicit TensorPacker(const gguf::ModelFile& file) : file_(file) {}
+  TensorPacker(const gguf::ModelFile& file, WeightAccess access) : file_(file), access_(access) {}
 
   bool Has(const std::string& name) const { return file_.FindTensor(name) != nullptr; }
 
@@ -31,12 +32,13 @@ class TensorPacker {
   Result<const gguf::Tensor*> Take(const std::string& name,
                                    std::initializer_list<std::uint64_t> dims);
 
-  // Rows [first, first + rows) of a tensor that was taken, as a matrix of its own. `linear.w` is
-  // filled in by Pack and must stay where it is until then.
+  // Rows [first, first + rows) of a tensor that was taken, as a matrix of its own: packed, or with
+  // WeightAccess::kMmap, where the file has them as they are, left there. `linear.w` is filled in
+  // by Pack and must stay where it is until then.
   void AddMatrix(const gguf::Tensor& tensor, std::uint64_t first, std::uint64_t rows,
                  Linear& linear);
-  // The same rows transposed, in f32: a matrix of [row length] rows. Precondition: the tensor's
-  // columns stand in order.
+  // The same rows transposed, in f32: a matrix of [row length] rows. Always packed. Precondition:
+  // the tensor's columns stand in order.
   void AddTransposed(const gguf::Tensor& tensor, std::uint64_t first, std::uint64_t rows,
                      Linear& linear);
   // Elements [first, first + size) of a tensor that was taken, all in one row of it. Vectors that
@@ -49,6 +51,9 @@ class TensorPacker {
 
   // That Pack will fill: of matrices and vectors.
   std::uint64_t bytes() const { return packed_bytes_ + vector_floats_ * sizeof(float); }
+  // Of the matrices that stay in the file: all of them; and of a panel, the largest when packed.
+  std::uint64_t mapped_bytes() const { return mapped_bytes_; }
+  std::size_t mapped_panel_bytes() const { return mapped_panel_bytes_; }
 
   void Pack(ThreadPool& pool, const std::function<void(std::uint64_t, std::uint64_t)>& progress,
             AlignedArray<std::byte>& packed, std::vector<float>& vectors);
@@ -71,16 +76,27 @@ class TensorPacker {
   };
 
   void Add(const PendingMatrix& matrix);
+  struct Panels {
+    std::size_t begin;
+    std::size_t end;
+  };
+
   void PackMatrix(const PendingMatrix& pending, ThreadPool& pool, std::byte* packed) const;
-  static void PackMade(const PendingMatrix& pending, std::size_t begin, std::size_t end,
-                       std::byte* packed);
+  static void PackMade(const PendingMatrix& pending, const Panels& panels, std::byte* packed);
+  static void PackRows(const kernels::PackedMatrix& view, const std::byte* rows,
+                       const Panels& panels, ThreadPool& pool);
+  void DropRows(const PendingMatrix& pending, std::size_t begin, std::size_t end) const;
+  void PackVectors(std::vector<float>& vectors) const;
 
   const gguf::ModelFile& file_;
+  const WeightAccess access_;
   std::set<std::string_view> taken_;
   std::vector<PendingMatrix> matrices_;
   std::vector<PendingVector> vectors_;
   std::size_t packed_bytes_ = 0;
   std::size_t vector_floats_ = 0;
+  std::uint64_t mapped_bytes_ = 0;
+  std::size_t mapped_panel_bytes_ = 0;
 };
 
 }  // namespace ashlar::model

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "kernels/dequantize.h"
+#include "kernels/packed_matrix.h"
 #include "model/tensor_packer.h"
 
 namespace ashlar::model {
@@ -14,8 +15,8 @@ namespace ashlar::model {
 // Which tensors a model of this description has, and where each one goes.
 class WeightsLoader {
  public:
-  WeightsLoader(const gguf::ModelFile& file, const ModelConfig& config)
-      : packer_(file), config_(config) {}
+  WeightsLoader(const gguf::ModelFile& file, const ModelConfig& config, WeightAccess access)
+      : packer_(file, access), config_(config) {}
 
   Result<Weights> Load(ThreadPool& pool, const LoadProgress& progress);
   Result<std::uint64_t> Bytes();
@@ -30,6 +31,7 @@ class WeightsLoader {
   };
 
   Status Find();
+  std::uint64_t TableBytes() const;
   Status Globals();
   Status Divisors();
   Status Layer(std::size_t index, LayerWeights& layer);
@@ -61,12 +63,12 @@ class WeightsLoader {
 };
 
 Result<Weights> Weights::Load(const gguf::ModelFile& file, const ModelConfig& config,
-                              ThreadPool& pool, const LoadProgress& progress) {
-  return WeightsLoader(file, config).Load(pool, progress);
+                              ThreadPool& pool, const LoadProgress& progress, WeightAccess access) {
+  return WeightsLoader(file, config, access).Load(pool, progress);
 }
 
 Result<std::uint64_t> Weights::BytesOf(const gguf::ModelFile& file, const ModelConfig& config) {
-  return WeightsLoader(file, config).Bytes();
+  return WeightsLoader(file, config, WeightAccess::kCopy).Bytes();
 }
 
 Status WeightsLoader::Find() {
@@ -78,12 +80,23 @@ Status WeightsLoader::Find() {
 
 Result<std::uint64_t> WeightsLoader::Bytes() {
   ASHLAR_TRY(Find());
-  return packer_.bytes();
+  return packer_.bytes() + TableBytes();
+}
+
+// Of what is read by the row from the file.
+std::uint64_t WeightsLoader::TableBytes() const {
+  std::uint64_t bytes = 0;
+  for (const gguf::Tensor* const table : {weights_.embedding_, weights_.positions_}) {
+    if (table != nullptr) bytes += table->data.size();
+  }
+  return bytes;
 }
 
 Result<Weights> WeightsLoader::Load(ThreadPool& pool, const LoadProgress& progress) {
   ASHLAR_TRY(Find());
   packer_.Pack(pool, progress, weights_.packed_, weights_.vectors_);
+  weights_.mapped_bytes_ = packer_.mapped_bytes() + TableBytes();
+  weights_.mapped_panel_bytes_ = packer_.mapped_panel_bytes();
   const std::size_t pairs = config_.rope_dims / 2;
   if (divisors_ != nullptr) weights_.rope_divisors_ = {divisors_, pairs};
   if (long_divisors_ != nullptr) weights_.long_rope_divisors_ = {long_divisors_, pairs};
@@ -93,7 +106,8 @@ Result<Weights> WeightsLoader::Load(ThreadPool& pool, const LoadProgress& progre
 
 Status WeightsLoader::Globals() {
   const std::uint64_t hidden = config_.hidden;
-  ASHLAR_ASSIGN(weights_.embedding_, packer_.Take("token_embd.weight", {hidden, config_.vocab}));
+  ASHLAR_ASSIGN(const gguf::Tensor* const embedding,
+                packer_.Take("token_embd.weight", {hidden, config_.vocab}));
   if (config_.has_positions) {
     ASHLAR_ASSIGN(weights_.positions_,
                   packer_.Take("position_embd.weight", {hidden, config_.context}));
@@ -101,9 +115,10 @@ Status WeightsLoader::Globals() {
   ASHLAR_TRY(Norm("output_norm", hidden, weights_.final_norm_));
   // Tied embeddings: without an output matrix the embedding table is the output matrix.
   if (packer_.Has("output.weight")) {
+    weights_.embedding_ = embedding;
     ASHLAR_TRY(Matrix("output", config_.vocab, hidden, weights_.lm_head_));
   } else {
-    packer_.AddMatrix(*weights_.embedding_, 0, config_.vocab, weights_.lm_head_);
+    packer_.AddMatrix(*embedding, 0, config_.vocab, weights_.lm_head_);
     ASHLAR_TRY(OptionalVector("output.bias", config_.vocab, weights_.lm_head_.bias));
   }
   ASHLAR_TRY(Divisors());
@@ -343,7 +358,16 @@ void TableRow(const gguf::Tensor& table, std::uint64_t row, float* out) {
 }  // namespace
 
 void Weights::Embed(TokenId token, float* out) const {
-  TableRow(*embedding_, static_cast<std::uint64_t>(token), out);
+  const auto row = static_cast<std::uint64_t>(token);
+  const kernels::PackedMatrix& head = lm_head_.w;
+  if (embedding_ != nullptr) {
+    TableRow(*embedding_, row, out);
+  } else if (head.data != nullptr) {
+    kernels::UnpackRow(head, row, out);
+  } else {
+    kernels::DequantizeRow(head.dtype, head.rows + row * *RowBytes(head.dtype, head.k), head.k,
+                           out);
+  }
 }
 
 void Weights::PositionEmbedding(std::uint64_t position, float* out) const {

@@ -1,9 +1,10 @@
 // A model's weights, packed for the kernels in their stored number of bits.
 //
 // Matrices are copied once, at load, from the mapped file into one aligned buffer in the layout of
-// kernels/packed_matrix.h, and the file's pages are given back: resident memory stays about the
-// size of the file. The embedding table is read row by row from the mapping itself. Norms and
-// biases become f32.
+// kernels/packed_matrix.h, and the file's pages are given back as it goes: resident memory stays
+// about the size of the file. With WeightAccess::kMmap they stay in the mapping instead, and
+// loading reads none of them. An embedding table of its own is read row by row from the mapping;
+// one that is the output matrix as well, from there. Norms and biases become f32.
 #pragma once
 
 #include <cstddef>
@@ -19,6 +20,7 @@
 #include "gguf/model_file.h"
 #include "model/config.h"
 #include "model/linear.h"
+#include "model/weight_access.h"
 
 namespace ashlar::model {
 
@@ -78,8 +80,9 @@ class Weights {
   // has a tensor this architecture does not use: ignoring it would give wrong answers; named).
   // `file` must outlive the weights.
   static Result<Weights> Load(const gguf::ModelFile& file, const ModelConfig& config,
-                              ThreadPool& pool, const LoadProgress& progress);
-  // What bytes() would be, without loading anything. Errors: as Load.
+                              ThreadPool& pool, const LoadProgress& progress,
+                              WeightAccess access = WeightAccess::kCopy);
+  // What bytes() + mapped_bytes() would be, of a copy, without loading anything. Errors: as Load.
   static Result<std::uint64_t> BytesOf(const gguf::ModelFile& file, const ModelConfig& config);
 
   std::span<const LayerWeights> layers() const { return layers_; }
@@ -93,6 +96,11 @@ class Weights {
   std::span<const float> sink_logits() const { return sink_logits_; }
   // Owned bytes: packed matrices plus f32 vectors.
   std::uint64_t bytes() const { return packed_.bytes() + vectors_.size() * sizeof(float); }
+  // In the file's mapping, of matrices and of tables that are read by the row: what of them is in
+  // memory is the system's to say.
+  std::uint64_t mapped_bytes() const { return mapped_bytes_; }
+  // The largest packed panel of a matrix that stays in the file; 0: none does.
+  std::size_t mapped_panel_bytes() const { return mapped_panel_bytes_; }
 
   // Row `token` of the embedding table as f32 [hidden]. Precondition: token < vocab.
   void Embed(TokenId token, float* out) const;
@@ -108,10 +116,12 @@ class Weights {
   std::span<const float> rope_divisors_;
   std::span<const float> long_rope_divisors_;
   std::span<const float> sink_logits_;
-  const gguf::Tensor* embedding_ = nullptr;
+  const gguf::Tensor* embedding_ = nullptr;  // null: rows of lm_head_
   const gguf::Tensor* positions_ = nullptr;
   std::vector<float> vectors_;  // norms, biases, divisors; sized before any pointer is taken
   AlignedArray<std::byte> packed_;
+  std::uint64_t mapped_bytes_ = 0;
+  std::size_t mapped_panel_bytes_ = 0;
 };
 
 }  // namespace ashlar::model

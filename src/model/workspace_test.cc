@@ -34,7 +34,10 @@ TEST(ForwardSizes, AreWhatAForwardPassTakes) {
         }
       }
     }
-    EXPECT_EQ(*Weights::BytesOf(file, config), (*model)->weights().bytes()) << named.name;
+    const Weights& weights = (*model)->weights();
+    EXPECT_EQ(*Weights::BytesOf(file, config), weights.bytes() + weights.mapped_bytes())
+        << named.name;
+    EXPECT_EQ(weights.mapped_panel_bytes(), 0u);
   }
 }
 
