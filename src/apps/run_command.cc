@@ -52,6 +52,9 @@ class Collector final : public engine::EventSink {
       write_failed = true;
     }
   }
+  void OnMemory(std::span<const engine::KvGroupUse> use) override {
+    groups.assign(use.begin(), use.end());
+  }
   void OnFinish(engine::FinishReason why, const engine::Usage& used,
                 std::string_view message) override {
     reason = why;
@@ -63,6 +66,7 @@ class Collector final : public engine::EventSink {
   std::vector<engine::TokenLogprobs> logprobs;
   std::optional<engine::FinishReason> reason;
   engine::Usage usage;
+  std::vector<engine::KvGroupUse> groups;  // of the text's memory
   std::string error;
   bool write_failed = false;
 
@@ -80,19 +84,24 @@ class RunCommand {
 
   Status Run() {
     ASHLAR_ASSIGN(max_tokens_, ParseMaxTokens());
-    if (flags_.is_chat) return Chat();
+    ASHLAR_TRY(flags_.is_chat ? Chat() : RunOne());
+    ASHLAR_LOG_INFO("{}", DescribeMemory(session_.memory()));
+    return {};
+  }
+
+ private:
+  Status RunOne() {
     ASHLAR_ASSIGN(const std::vector<TokenId> prompt, PromptTokens());
     ASHLAR_ASSIGN(const auto result, Generate(prompt, !flags_.as_json));
     if (flags_.as_json) PrintJson(*result);
     PrintTimings(*result);
     return {};
   }
-
- private:
   Result<std::uint64_t> ParseMaxTokens() const;
   Result<std::vector<TokenId>> PromptTokens() const;
   Result<std::unique_ptr<Collector>> Generate(const std::vector<TokenId>& prompt, bool prints);
   Status Chat();
+  Json GroupsJson(const Collector& result) const;
   void PrintJson(const Collector& result) const;
   void PrintTimings(const Collector& result) const;
 
@@ -207,6 +216,21 @@ Status RunCommand::Chat() {
   }
 }
 
+// By lane group, as `ashlar plan` has them: what the text held at its end, and the most at once.
+Json RunCommand::GroupsJson(const Collector& result) const {
+  const kv::KvLayout& layout = session_.engine().cache().layout();
+  Json groups = Json::array();
+  for (std::uint32_t g = 0; g < result.groups.size(); ++g) {
+    const kv::LaneGroup& group = layout.group(g);
+    groups.push_back({{"name", group.name()},
+                      {"window_tokens", group.spec().window},
+                      {"block_bytes", group.block_bytes()},
+                      {"bytes_used", result.groups[g].bytes},
+                      {"bytes_peak", result.groups[g].peak_bytes}});
+  }
+  return groups;
+}
+
 void RunCommand::PrintJson(const Collector& result) const {
   const engine::ServiceInfo& info = session_.engine().info();
   const engine::Usage& usage = result.usage;
@@ -231,7 +255,9 @@ void RunCommand::PrintJson(const Collector& result) const {
         {"block_tokens", info.block_tokens},
         {"bytes_per_token", info.kv_bytes_per_token},
         {"bytes_used", usage.kv_bytes},
-        {"bytes_reserved", info.kv_bytes_reserved}}}};
+        {"bytes_reserved", info.kv_bytes_reserved},
+        {"groups", GroupsJson(result)}}},
+      {"memory", MemoryJson(session_.memory())}};
   if (flags_.logprobs) {
     Json entries = Json::array();
     for (const engine::TokenLogprobs& token : result.logprobs) {

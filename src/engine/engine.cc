@@ -96,6 +96,7 @@ Engine::Engine(const model::Model& model, const kernels::KernelSet& kernels, Thr
   chunks_.reserve(options.limits.max_running);
   group_blocks_.reserve(options.limits.max_running * cache_->layout().groups().size());
   batch_.reserve(options.limits.max_running);
+  group_use_.reserve(cache_->layout().groups().size());
 }
 
 ServiceStats Engine::stats() const {
@@ -389,7 +390,14 @@ void Engine::Finish(SequenceId id, FinishReason reason, std::string_view error) 
   usage.completion_tokens = sequence.generated;
   usage.preemptions = sequence.text.preemptions;
   usage.recomputed_tokens = sequence.text.recomputed_tokens;
-  if (sequence.text.held) usage.kv_bytes = sequence.text.held->bytes();
+  group_use_.clear();
+  if (const auto& held = sequence.text.held) {
+    usage.kv_bytes = held->bytes();
+    for (std::uint32_t g = 0; g < cache_->layout().groups().size(); ++g) {
+      const kv::Sequence::GroupBytes group = held->group_bytes(g);
+      group_use_.push_back({.bytes = group.held, .peak_bytes = group.most});
+    }
+  }
   if (sequence.admitted_ns != 0) usage.queue_ns = sequence.admitted_ns - sequence.submitted_ns;
   if (sequence.first_token_ns != 0) {
     usage.ttft_ns = sequence.first_token_ns - sequence.submitted_ns;
@@ -411,6 +419,7 @@ void Engine::Finish(SequenceId id, FinishReason reason, std::string_view error) 
                       .reason = reason,
                       .usage = usage});
   }
+  if (!group_use_.empty()) sequence.sink->OnMemory(group_use_);
   sequence.sink->OnFinish(reason, usage, error);
 }
 

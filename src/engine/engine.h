@@ -150,8 +150,9 @@ class Engine {
   std::vector<model::Chunk> chunks_;
   std::vector<model::GroupBlocks> group_blocks_;  // [chunks, lane groups]
   std::vector<Sequence*> batch_;
-  std::uint32_t guess_room_ = 0;  // rows that guesses may still take in the next step
-  std::vector<float> masked_;     // [vocab] f32: logits without stop tokens
+  std::uint32_t guess_room_ = 0;       // rows that guesses may still take in the next step
+  std::vector<float> masked_;          // [vocab] f32: logits without stop tokens
+  std::vector<KvGroupUse> group_use_;  // of the sequence that ends
 };
 
 }  // namespace ashlar::engine

@@ -73,6 +73,13 @@ struct TokenLogprobs {
   std::vector<std::pair<TokenId, float>> top;  // most likely first, ties by lower id
 };
 
+// What a sequence held in a lane group, in bytes: at its end, and the most at once since it was
+// last admitted.
+struct KvGroupUse {
+  std::uint64_t bytes = 0;
+  std::uint64_t peak_bytes = 0;
+};
+
 struct Usage {
   std::uint64_t prompt_tokens = 0;
   std::uint64_t cached_tokens = 0;  // prompt tokens served from the cache
@@ -114,6 +121,8 @@ class EventSink {
   virtual void OnLogits(std::uint64_t position, std::span<const float> logits) {
     (void)position, (void)logits;
   }
+  // Once, right before OnFinish, when it holds memory then: by lane group.
+  virtual void OnMemory(std::span<const KvGroupUse> groups) { (void)groups; }
   virtual void OnFinish(FinishReason reason, const Usage& usage, std::string_view error) = 0;
 };
 

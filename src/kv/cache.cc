@@ -172,6 +172,7 @@ std::unique_ptr<SequenceState> KvCache::NewState() {
     table.first_live = 0;
     table.promised = 0;
     table.extra = 0;
+    table.most_held = 0;
   }
   state->prepared = 0;
   state->raw_from = 0;

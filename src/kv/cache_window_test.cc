@@ -9,6 +9,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -41,6 +42,52 @@ TEST(CacheWindow, PassedBlocksAreGivenBackAtOnce) {
     }
   }
   EXPECT_EQ(scene.IdleBlocks(), 10u);
+}
+
+// Gemma 3 270M in f16 at its whole context: 3 full layers, 15 that see 512 tokens, one kv head of
+// 256 channels each.
+TEST(CacheWindow, At32kASlidingGroupHoldsItsWindowAndAChunkToTheByte) {
+  constexpr std::uint64_t kContext = 32768;
+  constexpr std::uint64_t kChunk = 256;
+  constexpr std::uint64_t kWindow = 512;
+  KvLayoutSpec spec;
+  for (const auto& [name, layers, window] :
+       {std::tuple{"full", 3u, std::uint64_t{0}}, {"sliding", 15u, kWindow}}) {
+    LaneGroupSpec group = {.name = name,
+                           .key_dim = 256,
+                           .value_dim = 256,
+                           .key_codec = {.kind = KvCodecKind::kF16},
+                           .value_codec = {.kind = KvCodecKind::kF16},
+                           .window = window};
+    for (std::uint32_t i = 0; i < layers; ++i) {
+      group.lanes.push_back({.layer = static_cast<std::uint32_t>(spec.groups.size()) * 3 + i});
+    }
+    spec.groups.push_back(std::move(group));
+  }
+  const ManualClock clock;
+  const auto cache = *KvCache::Create(*KvLayout::Create(spec),
+                                      {.memory_bytes = 256 << 20, .has_bytes = false}, clock);
+  const Tokens text = Text(1, kContext);
+  const Scope scope;
+  const ScopeDigest digest = DigestOf(scope);
+  std::optional<Sequence> sequence = cache
+                                         ->Admit({.scope = scope, .digest = digest, .tokens = text},
+                                                 {.max_tokens = kContext, .chunk = kChunk})
+                                         .sequence;
+  ASSERT_TRUE(sequence.has_value());
+  constexpr std::uint64_t kFullBytes = 3 * (256 + 256) * 2;  // a token
+  constexpr std::uint64_t kSlidingBytes = 15 * (256 + 256) * 2;
+  for (std::uint64_t at = 0; at < kContext; at += kChunk) {
+    ASSERT_TRUE(sequence->Prepare(kChunk));
+    ASSERT_LE(sequence->group_bytes(1).held, (kWindow + kChunk) * kSlidingBytes);
+    sequence->Commit(std::span(text).subspan(at, kChunk));
+    ASSERT_LE(sequence->group_bytes(1).held, kWindow * kSlidingBytes);
+  }
+  EXPECT_EQ(sequence->group_bytes(0).held, 100'663'296u);
+  EXPECT_EQ(sequence->group_bytes(0).most, kContext * kFullBytes);
+  EXPECT_EQ(sequence->group_bytes(1).held, 7'864'320u);
+  EXPECT_EQ(sequence->group_bytes(1).most, 11'796'480u);
+  EXPECT_EQ((kWindow + kChunk) * kSlidingBytes, 11'796'480u);
 }
 
 TEST(CacheWindow, SinksStay) {

@@ -57,14 +57,17 @@ void Sequence::RefreshAddresses() const {
 
 std::uint64_t Sequence::bytes() const {
   std::uint64_t bytes = 0;
-  for (std::uint32_t g = 0; g < state_->tables.size(); ++g) {
-    const std::vector<BlockId>& blocks = state_->tables[g].blocks;
-    const auto held =
-        blocks.size() - static_cast<std::size_t>(std::ranges::count(blocks, kNoBlock));
-    const LaneGroup& group = cache_->layout().group(g);
-    bytes += held * group.block_bytes() + state_->tables[g].open.size() * group.open_block_bytes();
-  }
+  for (std::uint32_t g = 0; g < state_->tables.size(); ++g) bytes += group_bytes(g).held;
   return bytes;
+}
+
+Sequence::GroupBytes Sequence::group_bytes(std::uint32_t group) const {
+  const LaneGroup& lanes = cache_->layout().group(group);
+  const SequenceState::Table& table = state_->tables[group];
+  const std::uint64_t open = table.open.size() * lanes.open_block_bytes();
+  const std::uint64_t held = table.Held(lanes.sink_blocks());
+  return {.held = held * lanes.block_bytes() + open,
+          .most = std::max(held, table.most_held) * lanes.block_bytes() + open};
 }
 
 void Sequence::CheckInvariants() const {
@@ -81,6 +84,8 @@ void Sequence::CheckInvariants() const {
                  "group {}: {} blocks held, {} promised ({} of them for now), {} needed", g, held,
                  table.promised, table.extra, reach);
     ASHLAR_CHECK(group.has_window() || held == table.blocks.size(), "group {} has a hole", g);
+    ASHLAR_CHECK(held == table.Held(group.sink_blocks()), "group {}: {} blocks held, {} counted", g,
+                 held, table.Held(group.sink_blocks()));
     CheckOpenBlocks(g);
   }
 }
@@ -140,6 +145,8 @@ bool KvCache::Prepare(SequenceState& state, std::uint64_t count) {
       state.tables[g].Spend();
       Append(state, g, core_->Take(state.account, g));
     }
+    SequenceState::Table& table = state.tables[g];
+    table.most_held = std::max(table.most_held, table.Held(core_->layout.group(g).sink_blocks()));
   }
   state.prepared = std::max(state.prepared, count);
   return true;

@@ -70,6 +70,12 @@ struct SequenceState {
     std::vector<BlockId> open;
     std::vector<std::byte*> open_addresses;
     std::uint64_t extra = 0;  // windowed groups: held for a piece longer than `chunk`, not for good
+    std::uint64_t most_held = 0;  // blocks at once, since admission
+
+    // Of `blocks`, those that are there. O(1).
+    std::uint64_t Held(std::uint64_t sink_blocks) const {
+      return blocks.size() - (first_live > sink_blocks ? first_live - sink_blocks : 0);
+    }
 
     // One of them is taken. A bug in the arithmetic stops here and not in somebody else's memory.
     void Spend() {
@@ -163,6 +169,12 @@ class Sequence {
   void CheckInvariants() const;
   // Bytes of the blocks it holds, shared ones in full, open blocks included.
   std::uint64_t bytes() const;
+  // The same of one lane group, and the most it held at once since it was admitted. O(1).
+  struct GroupBytes {
+    std::uint64_t held = 0;
+    std::uint64_t most = 0;
+  };
+  GroupBytes group_bytes(std::uint32_t group) const;
 
  private:
   friend class KvCache;

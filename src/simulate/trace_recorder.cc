@@ -34,6 +34,7 @@ class TraceRecorder::Sink final : public engine::EventSink {
   void OnLogits(std::uint64_t position, std::span<const float> logits) override {
     sink_->OnLogits(position, logits);
   }
+  void OnMemory(std::span<const engine::KvGroupUse> groups) override { sink_->OnMemory(groups); }
   void OnFinish(engine::FinishReason reason, const engine::Usage& usage,
                 std::string_view error) override {
     recorder_.Complete(*entry_, namer_.names());

@@ -28,8 +28,9 @@ class TinyEngine {
  public:
   // With a clock of its own unless one is given.
   explicit TinyEngine(const EngineOptions& options = DefaultOptions(), std::size_t threads = 1,
-                      const Clock* clock = nullptr)
-      : bytes_(model::MakeTinyModel(TinyEngineModel()).Build()),
+                      const Clock* clock = nullptr,
+                      const model::TinyModelOptions& model = TinyEngineModel())
+      : bytes_(model::MakeTinyModel(model).Build()),
         file_(std::make_unique<gguf::ModelFile>(*gguf::ModelFile::Parse(bytes_, "tiny"))),
         pool_(threads),
         model_(*model::Model::Load(*file_, pool_, nullptr)),
@@ -43,6 +44,7 @@ class TinyEngine {
 
   Engine& operator*() { return *engine_; }
   Engine* operator->() { return engine_.get(); }
+  const model::Model& model() const { return *model_; }
   const Clock& clock() const { return clock_; }
   const gguf::ModelFile& file() const { return *file_; }
   std::unique_ptr<Engine> Take() { return std::move(engine_); }
@@ -70,6 +72,7 @@ class RecordingSink final : public EventSink {
     positions.push_back(position);
     logits.emplace_back(row.begin(), row.end());
   }
+  void OnMemory(std::span<const KvGroupUse> use) override { groups.assign(use.begin(), use.end()); }
   void OnFinish(FinishReason why, const Usage& used, std::string_view message) override {
     ++finishes;
     reason = why;
@@ -82,6 +85,7 @@ class RecordingSink final : public EventSink {
   std::vector<TokenLogprobs> prompt_logprobs;
   std::vector<std::uint64_t> positions;
   std::vector<std::vector<float>> logits;
+  std::vector<KvGroupUse> groups;
   int finishes = 0;
   FinishReason reason = FinishReason::kError;
   Usage usage;
