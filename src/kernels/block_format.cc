@@ -6,7 +6,7 @@
 namespace ashlar::kernels {
 
 void ReadBlock(DType dtype, const std::byte* block, BlockFields* fields) {
-  ForQuantisedType(dtype, [&]<DType kType>() { ReadBlockOf<kType>(block, fields); });
+  ForQuantisedType(dtype, [&]<DType Type>() { ReadBlockOf<Type>(block, fields); });
 }
 
 SubScale SubScaleOf(const BlockShape& shape, const BlockFields& fields, std::size_t sub) {

@@ -149,37 +149,37 @@ inline std::uint16_t PowerOfTwo(std::uint8_t exponent) {
   return static_cast<std::uint16_t>((exponent - 1) << 7);
 }
 
-template <DType kType>
+template <DType Type>
 void ReadBlockOf(const std::byte* block, BlockFields* fields) {
-  static_assert(IsQuantised(kType));
+  static_assert(IsQuantised(Type));
   fields->d = HalfAt(block);  // first in most formats
   fields->m = 0;
-  if constexpr (kType == DType::kQ4_0 || kType == DType::kIQ4_NL) {
+  if constexpr (Type == DType::kQ4_0 || Type == DType::kIQ4_NL) {
     ReadNibbles(block + 2, fields->code);
-  } else if constexpr (kType == DType::kQ4_1) {
+  } else if constexpr (Type == DType::kQ4_1) {
     fields->m = HalfAt(block + 2);
     ReadNibbles(block + 4, fields->code);
-  } else if constexpr (kType == DType::kQ5_0) {
+  } else if constexpr (Type == DType::kQ5_0) {
     ReadNibbles(block + 6, fields->code);
     AddFifthBits(block + 2, fields->code);
-  } else if constexpr (kType == DType::kQ5_1) {
+  } else if constexpr (Type == DType::kQ5_1) {
     fields->m = HalfAt(block + 2);
     ReadNibbles(block + 8, fields->code);
     AddFifthBits(block + 4, fields->code);
-  } else if constexpr (kType == DType::kQ8_0) {
+  } else if constexpr (Type == DType::kQ8_0) {
     for (std::size_t i = 0; i < 32; ++i) fields->code[i] = ByteAt(block, i + 2) ^ 0x80;
-  } else if constexpr (kType == DType::kQ4_K) {
+  } else if constexpr (Type == DType::kQ4_K) {
     ReadQ4K(block, fields);
-  } else if constexpr (kType == DType::kQ5_K) {
+  } else if constexpr (Type == DType::kQ5_K) {
     ReadQ5K(block, fields);
-  } else if constexpr (kType == DType::kQ6_K) {
+  } else if constexpr (Type == DType::kQ6_K) {
     ReadQ6K(block, fields);
-  } else if constexpr (kType == DType::kQ2_K) {
+  } else if constexpr (Type == DType::kQ2_K) {
     ReadQ2K(block, fields);
-  } else if constexpr (kType == DType::kQ3_K) {
+  } else if constexpr (Type == DType::kQ3_K) {
     ReadQ3K(block, fields);
   } else {
-    static_assert(kType == DType::kMXFP4);
+    static_assert(Type == DType::kMXFP4);
     fields->d = PowerOfTwo(ByteAt(block, 0));
     ReadNibbles(block + 1, fields->code);
   }

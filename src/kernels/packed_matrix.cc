@@ -50,16 +50,16 @@ void UnpackUnit(const BlockShape& shape, const UnitWords& words, std::uint8_t* q
 }
 
 // A plane of a unit, of all 16 rows: bits [from, from + bits) of the eight vectors' bytes.
-template <std::size_t kBits, std::size_t kFrom>
+template <std::size_t Bits, std::size_t From>
 [[gnu::always_inline]] inline void PutPlane(
     const std::uint32_t (&vectors)[kUnitVectors][kPanelRows], std::byte* out) {
-  constexpr std::size_t kEach = 8 / kBits;  // vectors of a word
+  constexpr std::size_t kEach = 8 / Bits;  // vectors of a word
   for (std::size_t word = 0; word < kUnitVectors / kEach; ++word) {
     std::uint32_t packed[kPanelRows] = {};
     for (std::size_t i = 0; i < kEach; ++i) {
       const std::uint32_t* const vector = vectors[word * kEach + i];
       for (std::size_t lane = 0; lane < kPanelRows; ++lane) {
-        packed[lane] |= (vector[lane] >> kFrom & FieldsMask(kBits)) << (kBits * i);
+        packed[lane] |= (vector[lane] >> From & FieldsMask(Bits)) << (Bits * i);
       }
     }
     std::memcpy(out + word * kWordRowBytes, packed, kWordRowBytes);
@@ -67,9 +67,9 @@ template <std::size_t kBits, std::size_t kFrom>
 }
 
 // A unit of all 16 rows; `first`: its first column in each block.
-template <DType kType>
+template <DType Type>
 void PackUnit(const BlockFields (&rows)[kPanelRows], std::size_t first, std::byte* out) {
-  constexpr BlockShape kShape = ShapeOf(kType);
+  constexpr BlockShape kShape = ShapeOf(Type);
   constexpr std::size_t kLow = LowBits(kShape);
   constexpr std::size_t kHigh = HighBits(kShape);
   std::uint32_t vectors[kUnitVectors][kPanelRows];
@@ -91,23 +91,23 @@ struct PanelRows {
   std::size_t lanes;
 };
 
-template <DType kType>
+template <DType Type>
 void PackQuantisedPanel(const PanelRows& from, std::byte* panel) {
-  constexpr BlockShape kShape = ShapeOf(kType);
+  constexpr BlockShape kShape = ShapeOf(Type);
   constexpr std::size_t kUnits = UnitsPerBlock(kShape);
-  const std::size_t block_bytes = InfoOf(kType).block_bytes;
+  const std::size_t block_bytes = InfoOf(Type).block_bytes;
   BlockFields fields[kPanelRows] = {};  // those of rows that do not exist stay 0
   for (std::size_t block = 0; block < from.k / kShape.columns; ++block) {
     const std::byte* const bytes = from.rows + block * block_bytes;
     std::byte* const header = panel + PlaceOfUnit(kShape, block * kUnits).header;
     if (block % BlocksPerChunk(kShape) == 0) std::memset(header, 0, ChunkHeaderBytes(kShape));
     for (std::size_t lane = 0; lane < from.lanes; ++lane) {
-      ReadBlockOf<kType>(bytes + lane * from.row_bytes, &fields[lane]);
+      ReadBlockOf<Type>(bytes + lane * from.row_bytes, &fields[lane]);
       PackHeader(kShape, fields[lane], lane, header);
     }
     for (std::size_t i = 0; i < kUnits; ++i) {
-      PackUnit<kType>(fields, i * kUnitColumns,
-                      panel + PlaceOfUnit(kShape, block * kUnits + i).words);
+      PackUnit<Type>(fields, i * kUnitColumns,
+                     panel + PlaceOfUnit(kShape, block * kUnits + i).words);
     }
   }
 }
@@ -193,7 +193,7 @@ void PackPanels(const PackArgs& args) {
     const PanelRows rows = {args.rows + p * kPanelRows * row_bytes, row_bytes, args.k,
                             std::min(kPanelRows, args.n - p * kPanelRows)};
     if (IsQuantised(args.dtype)) {
-      ForQuantisedType(args.dtype, [&]<DType kType>() { PackQuantisedPanel<kType>(rows, panel); });
+      ForQuantisedType(args.dtype, [&]<DType Type>() { PackQuantisedPanel<Type>(rows, panel); });
       continue;
     }
     const std::size_t column_bytes = kPanelRows * InfoOf(args.dtype).block_bytes;

@@ -78,8 +78,8 @@ std::span<const ForwardPass::Product> ForwardPass::InColumnOrder(
 }
 
 // All products in one parallel region.
-void ForwardPass::Multiply(std::span<const Product> unordered) {
-  const std::span<const Product> products = InColumnOrder(unordered);
+void ForwardPass::Multiply(std::span<const Product> products) {
+  products = InColumnOrder(products);
   EncodeInputs(products);
   std::size_t panels = 0;
   for (const Product& product : products) panels += product.linear->w.panels();
