@@ -63,10 +63,10 @@ std::uint64_t BookkeepingBytes(const kv::KvLayout& layout, std::uint64_t arena_b
   }
   const std::uint64_t blocks = cut->pages() * per_page;
   // Of a block: its place and state (32), its node in the prefix tree (64) with its slots (32, as
-  // their number is a power of two) and tokens, its record for replacement (112); by group: where
-  // the node's blocks are.
+  // their number is a power of two) and tokens, its record for replacement (112), the rest (8); by
+  // group: where the node's blocks are.
   const std::uint64_t each =
-      240 + sizeof(std::int32_t) * layout.block_tokens() + 8 * layout.groups().size();
+      248 + sizeof(std::int32_t) * layout.block_tokens() + 8 * layout.groups().size();
   constexpr std::uint64_t kExtraNodes = 4096;  // of scopes (kv/core.cc)
   return (blocks + kExtraNodes) * each;
 }
