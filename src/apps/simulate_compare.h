@@ -33,8 +33,9 @@ struct CompareOptions {
 
 // Runs the setting's requests (serve mode) in both worlds. The prompts are texts that have in
 // common what the trace says; the server's own /tokenize says what they are in tokens, so that the
-// prediction is about the very same prompts. Forgets what the server has cached, where it can be
-// asked to. Errors: the source's, the simulator's, the server's.
+// prediction is about the very same prompts; answers are kept from using the prompts' tokens
+// (logit_bias), so that none goes on as another prompt does and is hit by chance. Forgets what the
+// server has cached, where it can be asked to. Errors: the source's, the simulator's, the server's.
 Result<Comparison> CompareWithServer(const CompareOptions& options, const SimulateSetup& setup,
                                      SimulateSetting& setting, const simulate::OpenSource& open);
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "gguf/model_file.h"
@@ -26,6 +27,13 @@ class Builder {
   // "<architecture>.<key>"
   void SetOwn(std::string_view key, gguf::Value value) {
     Set(architecture_ + "." + std::string(key), std::move(value));
+  }
+  // What SetOwn set, or 0 when it is missing or no count.
+  std::uint64_t OwnCount(std::string_view key) const {
+    const auto found = contents_.metadata.find(architecture_ + "." + std::string(key));
+    if (found == contents_.metadata.end()) return 0;
+    const auto* const count = std::get_if<std::uint64_t>(&found->second);
+    return count == nullptr ? 0 : *count;
   }
   void SetText(std::string key, std::string_view text) {
     Set(std::move(key), Keep(std::string(text)));

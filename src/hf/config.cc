@@ -87,7 +87,6 @@ class ConfigReader {
   Status Windows();
   Status CheckScale() const;
   Status CheckUnrotated() const;
-  std::uint64_t CountOf(std::string_view key) const;
 
   const Config& config_;
   const Family& family_;
@@ -157,20 +156,11 @@ Status ConfigReader::SameNumbers() {
   return {};
 }
 
-// What was set, or 0.
-std::uint64_t ConfigReader::CountOf(std::string_view key) const {
-  const gguf::Metadata& metadata = std::as_const(builder_).contents().metadata;
-  const auto found = metadata.find(builder_.architecture() + "." + std::string(key));
-  if (found == metadata.end()) return 0;
-  const auto* const count = std::get_if<std::uint64_t>(&found->second);
-  return count == nullptr ? 0 : *count;
-}
-
 Status ConfigReader::Defaults() {
   constexpr std::uint64_t kMost = std::uint64_t{1} << 24;
-  layers_ = CountOf("block_count");
-  hidden_ = CountOf("embedding_length");
-  heads_ = CountOf("attention.head_count");
+  layers_ = builder_.OwnCount("block_count");
+  hidden_ = builder_.OwnCount("embedding_length");
+  heads_ = builder_.OwnCount("attention.head_count");
   for (const auto& [name, count] :
        {std::pair("num_hidden_layers", layers_), std::pair("hidden_size", hidden_),
         std::pair("num_attention_heads", heads_)}) {
@@ -179,10 +169,10 @@ Status ConfigReader::Defaults() {
                        name, count, kMost);
     }
   }
-  if (CountOf("feed_forward_length") == 0) {
+  if (builder_.OwnCount("feed_forward_length") == 0) {
     builder_.SetOwn("feed_forward_length", 4 * hidden_);
   }
-  context_ = CountOf("context_length");
+  context_ = builder_.OwnCount("context_length");
   if (context_ == 0) {
     context_ = family_.default_context;
     if (context_ == 0) return config_.Missing("max_position_embeddings");
@@ -236,7 +226,7 @@ Status ConfigReader::Heads() {
 }
 
 Status ConfigReader::Experts() {
-  if (CountOf("expert_count") == 0) return {};
+  if (builder_.OwnCount("expert_count") == 0) return {};
   ASHLAR_ASSIGN(const auto is_normalised, config_.Flag("norm_topk_prob"));
   if (is_normalised) builder_.SetOwn("expert_weights_norm", *is_normalised);
   // DeepSeek-V3's groups are those with the best two experts together, V2's those with the best

@@ -26,14 +26,6 @@ Result<std::optional<Int4Spec>> Int4SpecOf(const fs::path& folder, const Config&
   return std::optional(own);
 }
 
-std::uint64_t CountOf(const Builder& builder, std::string_view key) {
-  const auto found =
-      builder.contents().metadata.find(builder.architecture() + "." + std::string(key));
-  if (found == builder.contents().metadata.end()) return 0;
-  const auto* const count = std::get_if<std::uint64_t>(&found->second);
-  return count == nullptr ? 0 : *count;
-}
-
 const gguf::Tensor* FindTensor(const Builder& builder, std::string_view name) {
   for (const gguf::Tensor& tensor : builder.contents().tensors) {
     if (tensor.name == name) return &tensor;
@@ -92,8 +84,8 @@ Result<gguf::ModelFile> OpenFolder(const std::string& folder, FolderParts parts)
       .int4 = int4,
       .is_tied = is_tied.value_or(false),
       .has_interleaved_qkv = family->interleaves_qkv && is_new.value_or(false),
-      .heads = CountOf(builder, "attention.head_count"),
-      .kv_heads = CountOf(builder, "attention.head_count_kv")};
+      .heads = builder.OwnCount("attention.head_count"),
+      .kv_heads = builder.OwnCount("attention.head_count_kv")};
   ASHLAR_TRY(AddWeights(context, shards.tensors, builder));
   if (is_tied && !*is_tied && FindTensor(builder, "output.weight") == nullptr) {
     return MakeError(ErrorCode::kCorrupt,

@@ -27,8 +27,8 @@ bool IsFileOfFolder(std::string_view name) {
          name.find('/') == name.npos && name.find('\0') == name.npos && !name.starts_with('.');
 }
 
-Result<Places> ParseIndex(std::string_view text, const std::string& where) {
-  ASHLAR_ASSIGN(const Json json, Json::Parse(text, where));
+Result<Places> PlacesIn(const Json& json) {
+  const std::string& where = json.name();
   const auto value = FieldOf(json.root(), "weight_map");
   const auto map = value ? ObjectIn(*value) : std::nullopt;
   if (!map) {
@@ -124,7 +124,8 @@ class IndexCheck {
 }  // namespace
 
 Result<std::vector<std::string>> FilesOfIndex(std::string_view text, const std::string& where) {
-  ASHLAR_ASSIGN(const Places places, ParseIndex(text, where));
+  ASHLAR_ASSIGN(const Json json, Json::Parse(text, where));
+  ASHLAR_ASSIGN(const Places places, PlacesIn(json));
   return FilesOf(places, where);
 }
 
@@ -138,14 +139,8 @@ Result<Shards> OpenShards(const fs::path& folder) {
     return shards;
   }
   const std::string where = index.string();
-  ASHLAR_ASSIGN(const MappedFile text, MappedFile::Open(where));
-  if (text.bytes().size() > kMaxIndexBytes) {
-    return MakeError(ErrorCode::kUnsupported, "'{}' has {} bytes; at most {} are read", where,
-                     text.bytes().size(), kMaxIndexBytes);
-  }
-  ASHLAR_ASSIGN(
-      const Places places,
-      ParseIndex({reinterpret_cast<const char*>(text.bytes().data()), text.bytes().size()}, where));
+  ASHLAR_ASSIGN(const Json json, Json::Read(where, kMaxIndexBytes));
+  ASHLAR_ASSIGN(const Places places, PlacesIn(json));
   ASHLAR_ASSIGN(const std::vector<std::string> names, FilesOf(places, where));
   IndexCheck check(places, where);
   for (const std::string& name : names) {

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import tempfile
+import unittest
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -109,6 +110,18 @@ class Ashlar:
             path,
             *arguments,
         )
+
+
+class AshlarTest(unittest.TestCase):
+    """Tests of the program `binary`, which main() sets: `self.ashlar`, and a folder of each test's own."""
+
+    binary = DEFAULT_BINARY
+
+    def setUp(self):
+        self.ashlar = Ashlar(self.binary)
+        folder = tempfile.TemporaryDirectory(prefix="ashlar-test-")
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
 
 
 def map_logits(path, vocab_size):

@@ -10,9 +10,7 @@ completion. Batches and preemption are compared in C++ tests, which can see the 
 
 import filecmp
 import sys
-import tempfile
 import unittest
-from pathlib import Path
 
 import numpy as np
 
@@ -30,16 +28,7 @@ IDS = [int(token) for token in np.random.default_rng(20).integers(100, 40_000, 1
 SHORT, MIDDLE, LONG = IDS[:24], IDS[:300], IDS
 
 
-class BitIdentityTest(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.ashlar = ashlar_cli.Ashlar(ARGS.binary)
-
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="ashlar-bits-")
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
-
+class BitIdentityTest(ashlar_cli.AshlarTest):
     def logits(self, ids, *flags, max_tokens=COMPLETION):
         """(file of logits, generated ids) of one run."""
         path = self.folder / f"{len(list(self.folder.iterdir()))}.f32"
@@ -124,6 +113,7 @@ class BitIdentityTest(unittest.TestCase):
 def main():
     global ARGS
     ARGS, rest = ashlar_cli.parser(__doc__).parse_known_args()
+    ashlar_cli.AshlarTest.binary = ARGS.binary
     unittest.main(argv=[sys.argv[0], *rest], verbosity=2)
 
 

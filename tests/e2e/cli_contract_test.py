@@ -7,7 +7,6 @@ cli_contract_test.py --binary build/release/bin/ashlar --model MODEL.gguf
 import json
 import shutil
 import sys
-import tempfile
 import unittest
 from pathlib import Path
 
@@ -19,16 +18,7 @@ OK, FAILED, USAGE = 0, 1, 2
 PROMPT = "The capital of France is"
 
 
-class CliContractTest(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.ashlar = ashlar_cli.Ashlar(ARGS.binary)
-
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="ashlar-cli-")
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
-
+class CliContractTest(ashlar_cli.AshlarTest):
     def run_prompt(self, *arguments, model=None):
         model = model or ARGS.model
         return self.ashlar.call("run", "--model", model, "--raw", "--prompt", PROMPT, *arguments)
@@ -478,6 +468,7 @@ class CliContractTest(unittest.TestCase):
 def main():
     global ARGS
     ARGS, rest = ashlar_cli.parser(__doc__).parse_known_args()
+    ashlar_cli.AshlarTest.binary = ARGS.binary
     unittest.main(argv=[sys.argv[0], *rest], verbosity=2)
 
 

@@ -9,9 +9,7 @@ import json
 import mmap
 import re
 import sys
-import tempfile
 import unittest
-from pathlib import Path
 
 import ashlar_cli
 import ashlar_server
@@ -40,16 +38,7 @@ def resident_bytes(path):
     return sum(page & 1 for page in found) * mmap.PAGESIZE
 
 
-class MemoryTest(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.ashlar = ashlar_cli.Ashlar(ARGS.binary)
-
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="ashlar-memory-")
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
-
+class MemoryTest(ashlar_cli.AshlarTest):
     def run_model(self, model, ids, *flags):
         report = self.ashlar.run_json(
             model, ids, "--ignore-eos", "--temperature", "0", "--max-tokens", "2", "--threads", "2", *flags
@@ -135,6 +124,7 @@ class MemoryTest(unittest.TestCase):
 def main():
     global ARGS
     ARGS, rest = ashlar_cli.parser(__doc__).parse_known_args()
+    ashlar_cli.AshlarTest.binary = ARGS.binary
     unittest.main(argv=[sys.argv[0], *rest], verbosity=2)
 
 

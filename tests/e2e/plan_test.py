@@ -6,7 +6,6 @@ plan_test.py --binary build/release/bin/ashlar --model MODEL.gguf
 
 import json
 import sys
-import tempfile
 import unittest
 from pathlib import Path
 
@@ -17,16 +16,7 @@ ARGS = None  # set by main()
 OK, FAILED, USAGE = 0, 1, 2
 
 
-class PlanTest(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.ashlar = ashlar_cli.Ashlar(ARGS.binary)
-
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="ashlar-plan-")
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
-
+class PlanTest(ashlar_cli.AshlarTest):
     def plan(self, *arguments):
         outcome = self.ashlar.call("plan", "--json", *arguments)
         self.assertEqual(outcome.code, OK, outcome.stderr)
@@ -194,6 +184,7 @@ class PlanTest(unittest.TestCase):
 def main():
     global ARGS
     ARGS, rest = ashlar_cli.parser(__doc__).parse_known_args()
+    ashlar_cli.AshlarTest.binary = ARGS.binary
     unittest.main(argv=[sys.argv[0], *rest], verbosity=2)
 
 

@@ -12,7 +12,6 @@ import json
 import os
 import random
 import sys
-import tempfile
 import unittest
 from pathlib import Path
 
@@ -76,16 +75,7 @@ def count_lru(trace, capacity):
     return hits
 
 
-class SimulateTest(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.ashlar = ashlar_cli.Ashlar(ARGS.binary)
-
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="ashlar-simulate-")
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
-
+class SimulateTest(ashlar_cli.AshlarTest):
     def simulate(self, *arguments):
         outcome = self.ashlar.call("simulate", "--json", *arguments)
         self.assertEqual(outcome.code, OK, outcome.stderr)
@@ -244,6 +234,7 @@ class SimulateTest(unittest.TestCase):
 def main():
     global ARGS
     ARGS, rest = ashlar_cli.parser(__doc__).parse_known_args()
+    ashlar_cli.AshlarTest.binary = ARGS.binary
     unittest.main(argv=[sys.argv[0], *rest], verbosity=2)
 
 
