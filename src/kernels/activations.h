@@ -37,8 +37,9 @@ struct alignas(64) ActivationBlock {
 static_assert(sizeof(ActivationBlock) == 64);
 
 // Rows lie in groups of kActivationRows (the last has what is left); in a group, the blocks of the
-// same columns lie side by side: [group][k / 32][rows of the group].
-inline constexpr std::size_t kActivationRows = 16;
+// same columns lie side by side: [group][k / 32][rows of the group]. A unit of weights is taken
+// apart once for a group: with 16 rows instead of 32, prefill took 2 to 5 % longer.
+inline constexpr std::size_t kActivationRows = 32;
 
 struct ActivationPlace {
   std::size_t first;   // index of the row's block of columns 0 .. 31

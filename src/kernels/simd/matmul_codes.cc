@@ -1,12 +1,13 @@
 // Products of quantised weights with activations as codes (kernels/activations.h).
 //
 // A unit of 32 columns and one vector of rows of W is eight registers of bytes, taken apart once
-// and multiplied with a group of up to 16 rows of x; the sums of those stand in level 1. A product
+// and multiplied with a group of up to 32 rows of x; the sums of those stand in level 1. A product
 // is one instruction with the codes as a broadcast from memory. The same loop serves one row (whose
 // sum stays in a register) and many.
 //
 // Many rows are cut so that their codes stay in level 2 while panels pass by. Panels are read from
-// front to back, which the processor foresees better than prefetches can ask for it.
+// front to back. With one row the processor foresees that better than prefetches can ask for it;
+// many rows take so long for a page that it is worth while to ask for the next.
 #include "kernels/simd/targets.h"  // first: says which targets exist
 
 #include <bit>
@@ -26,6 +27,9 @@ namespace {
 
 // Codes of the rows that all panels of a call pass by before the next rows come.
 constexpr std::size_t kRowsBytes = std::size_t{512} << 10;
+
+constexpr std::size_t kPageBytes = 4096;
+constexpr std::size_t kLineBytes = 64;
 
 // Whether weights are multiplied as q - 128: where bytes beyond 127 have no fast product.
 template <DType kType>
@@ -204,6 +208,17 @@ class Unit {
   SubScales<kType> scales_[kSubs];
 };
 
+// Asks for the unit a page further on: the processor itself looks ahead to the end of a page only.
+template <DType kType>
+HWY_INLINE void PrefetchUnit(const std::byte* panel, std::size_t unit) {
+  constexpr BlockShape kShape = ShapeOf(kType);
+  const std::byte* const ahead = panel + PlaceOfUnit(kShape, unit).words + kPageBytes;
+  ASHLAR_UNROLL
+  for (std::size_t i = 0; i < PackedUnitBytes(kShape); i += kLineBytes) {
+    __builtin_prefetch(ahead + i, /*rw=*/0, /*locality=*/2);
+  }
+}
+
 // --- Panels ---
 
 // One vector of rows of W, and a group of rows of x.
@@ -235,16 +250,21 @@ void MultiplyRow(const MatmulCodesArgs& args, const Piece& piece) {
 
 template <DType kType>
 void MultiplyRows(const MatmulCodesArgs& args, const Piece& piece) {
+  float* const y = args.y + piece.row * args.y_stride + piece.first;
   V sums[kActivationRows];
-  for (std::size_t r = 0; r < piece.rows; ++r) sums[r] = LoadBias(args, piece);
+  for (std::size_t r = 0; r < piece.rows; ++r) {
+    sums[r] = LoadBias(args, piece);
+    __builtin_prefetch(y + r * args.y_stride, /*rw=*/1);
+  }
   const ActivationBlock* x = piece.x;
   for (std::size_t unit = 0; unit < args.w->k / kUnitColumns; ++unit) {
     Unit<kType> weights;
     weights.Load(piece.panel, unit, piece.lane);
+    PrefetchUnit<kType>(piece.panel, unit);
     for (std::size_t r = 0; r < piece.rows; ++r) sums[r] = weights.Continue(*x++, sums[r]);
   }
   for (std::size_t r = 0; r < piece.rows; ++r) {
-    StoreFirst(sums[r], D(), args.y + (piece.row + r) * args.y_stride + piece.first, piece.count);
+    StoreFirst(sums[r], D(), y + r * args.y_stride, piece.count);
   }
 }
 
