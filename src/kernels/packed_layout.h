@@ -11,7 +11,9 @@
 //       int8 scale[16]                K-quants
 //       uint8 minimum[16]             K-quants with a minimum
 //   units of 32 columns:
-//     uint32 words[bits][16]          all rows' first word, all rows' second, ...
+//     uint32 words[bits][16]          all rows' first word, all rows' second, ...: each before
+//     those
+//                                     that vectors need after it
 //
 // A chunk is one GGUF block, or two where a header alone would be half a line of a cache: words
 // start on a line, and a panel is read from its first byte to its last. (The last chunk has one
@@ -22,7 +24,9 @@
 // are planes of 8, 4, 2 or 1 bits of those bytes: a word of a plane of b bits has 8 / b vectors,
 // vector v at bit b * (v mod (8 / b)) of each byte. 8 and 4 bits are one plane, 5 and 6 bits a
 // plane of 4 and one of 1 or 2, 3 bits a plane of 2 and one of 1. So no bit is wasted, and a vector
-// is a shift and a mask for each plane:
+// is a shift and a mask for each plane. A word of the high plane stands before the low words of its
+// vectors: a panel is then read from front to back, line by line, which is the one thing that the
+// processor foresees (bench/README.md):
 //
 //   bytes per weight: F32 4, F16 BF16 2, Q4_0 0.5625, Q4_1 0.625, Q5_0 0.6875, Q5_1 0.75,
 //   Q8_0 1.0625 (all as in the file), Q4_K 0.578, Q5_K 0.703 (file: 0.5625, 0.6875; 6-bit scales
@@ -51,13 +55,21 @@ constexpr std::size_t LowBits(const BlockShape& shape) {
 }
 constexpr std::size_t HighBits(const BlockShape& shape) { return shape.bits - LowBits(shape); }
 
-// Where a vector stands in a plane of so many bits.
+// Where a plane has a vector.
 struct PlanePlace {
-  std::size_t word;
+  std::size_t word;   // of the unit
   std::size_t shift;  // in each byte
 };
-constexpr PlanePlace PlaceInPlane(std::size_t bits, std::size_t vector) {
-  return {vector / (8 / bits), bits * (vector % (8 / bits))};
+constexpr PlanePlace PlaceInLowPlane(const BlockShape& shape, std::size_t vector) {
+  const std::size_t bits = LowBits(shape);
+  const std::size_t word = vector / (8 / bits);
+  const std::size_t shift = bits * (vector % (8 / bits));
+  if (HighBits(shape) == 0) return {word, shift};
+  return {word + word / (bits / HighBits(shape)) + 1, shift};
+}
+constexpr PlanePlace PlaceInHighPlane(const BlockShape& shape, std::size_t vector) {  // if any
+  const std::size_t bits = HighBits(shape);
+  return {vector / (8 / bits) * (1 + LowBits(shape) / bits), bits * (vector % (8 / bits))};
 }
 
 // A plane's bits in every byte of a word, at bit 0.

@@ -16,22 +16,15 @@ struct UnitWords {
   std::uint32_t word[8] = {};
 };
 
-// Bits [from, from + bits) of q [32] out of a plane of a unit: four bytes at a time.
-void AddPlane(const std::uint32_t* words, std::size_t bits, std::size_t from, std::uint8_t* q) {
-  for (std::size_t v = 0; v < kUnitVectors; ++v) {
-    const PlanePlace place = PlaceInPlane(bits, v);
-    std::uint32_t four;
-    std::memcpy(&four, q + v * kVectorColumns, sizeof four);
-    four |= (words[place.word] >> place.shift & FieldsMask(bits)) << from;
-    std::memcpy(q + v * kVectorColumns, &four, sizeof four);
-  }
-}
-
 void UnpackUnit(const BlockShape& shape, const UnitWords& words, std::uint8_t* q) {
-  std::memset(q, 0, kUnitColumns);
-  AddPlane(words.word, LowBits(shape), 0, q);
-  if (HighBits(shape) > 0) {
-    AddPlane(words.word + LowBits(shape), HighBits(shape), LowBits(shape), q);
+  for (std::size_t v = 0; v < kUnitVectors; ++v) {
+    const PlanePlace low = PlaceInLowPlane(shape, v);
+    std::uint32_t four = words.word[low.word] >> low.shift & FieldsMask(LowBits(shape));
+    if (HighBits(shape) > 0) {
+      const PlanePlace high = PlaceInHighPlane(shape, v);
+      four |= (words.word[high.word] >> high.shift & FieldsMask(HighBits(shape))) << LowBits(shape);
+    }
+    std::memcpy(q + v * kVectorColumns, &four, sizeof four);
   }
 }
 
@@ -49,29 +42,31 @@ void UnpackUnit(const BlockShape& shape, const UnitWords& words, std::uint8_t* q
   }
 }
 
-// A plane of a unit, of all 16 rows: bits [from, from + bits) of the eight vectors' bytes.
-template <std::size_t Bits, std::size_t From>
+// The low or the high plane of a unit, of all 16 rows.
+template <DType Type, bool IsHigh>
 [[gnu::always_inline]] inline void PutPlane(
     const std::uint32_t (&vectors)[kUnitVectors][kPanelRows], std::byte* out) {
-  constexpr std::size_t kEach = 8 / Bits;  // vectors of a word
-  for (std::size_t word = 0; word < kUnitVectors / kEach; ++word) {
+  constexpr BlockShape kShape = ShapeOf(Type);
+  constexpr std::size_t kBits = IsHigh ? HighBits(kShape) : LowBits(kShape);
+  constexpr std::size_t kFrom = IsHigh ? LowBits(kShape) : 0;  // the first of them in a code
+  constexpr std::size_t kEach = 8 / kBits;                     // vectors of a word
+  for (std::size_t first = 0; first < kUnitVectors; first += kEach) {
     std::uint32_t packed[kPanelRows] = {};
     for (std::size_t i = 0; i < kEach; ++i) {
-      const std::uint32_t* const vector = vectors[word * kEach + i];
+      const std::uint32_t* const vector = vectors[first + i];
       for (std::size_t lane = 0; lane < kPanelRows; ++lane) {
-        packed[lane] |= (vector[lane] >> From & FieldsMask(Bits)) << (Bits * i);
+        packed[lane] |= (vector[lane] >> kFrom & FieldsMask(kBits)) << (kBits * i);
       }
     }
-    std::memcpy(out + word * kWordRowBytes, packed, kWordRowBytes);
+    PlanePlace place = PlaceInLowPlane(kShape, first);
+    if constexpr (IsHigh) place = PlaceInHighPlane(kShape, first);
+    std::memcpy(out + place.word * kWordRowBytes, packed, kWordRowBytes);
   }
 }
 
 // A unit of all 16 rows; `first`: its first column in each block.
 template <DType Type>
 void PackUnit(const BlockFields (&rows)[kPanelRows], std::size_t first, std::byte* out) {
-  constexpr BlockShape kShape = ShapeOf(Type);
-  constexpr std::size_t kLow = LowBits(kShape);
-  constexpr std::size_t kHigh = HighBits(kShape);
   std::uint32_t vectors[kUnitVectors][kPanelRows];
   for (std::size_t lane = 0; lane < kPanelRows; ++lane) {
     for (std::size_t v = 0; v < kUnitVectors; ++v) {
@@ -79,8 +74,8 @@ void PackUnit(const BlockFields (&rows)[kPanelRows], std::size_t first, std::byt
                   sizeof(std::uint32_t));
     }
   }
-  PutPlane<kLow, 0>(vectors, out);
-  if constexpr (kHigh > 0) PutPlane<kHigh, kLow>(vectors, out + kLow * kWordRowBytes);
+  PutPlane<Type, false>(vectors, out);
+  if constexpr (HighBits(ShapeOf(Type)) > 0) PutPlane<Type, true>(vectors, out);
 }
 
 // The rows of one panel, `lanes` of which exist.

@@ -211,6 +211,21 @@ class Unit {
   SubScales<kType> scales_[kSubs];
 };
 
+// Asks for the header of the chunk that begins with this unit. A header is read bit by bit beside
+// its units, which makes two walks of one: then the processor foresees neither, and formats with
+// long headers were read at 30 to 70 % of the speed.
+template <DType kType>
+HWY_INLINE void PrefetchHeader(const std::byte* panel, std::size_t unit) {
+  constexpr BlockShape kShape = ShapeOf(kType);
+  if constexpr (ChunkHeaderBytes(kShape) <= kLineBytes) return;
+  if (unit % UnitsPerChunk(kShape) != 0) return;
+  const std::byte* const header = panel + PlaceOfUnit(kShape, unit).header;
+  ASHLAR_UNROLL
+  for (std::size_t i = 0; i < ChunkHeaderBytes(kShape); i += kLineBytes) {
+    __builtin_prefetch(header + i);
+  }
+}
+
 // Asks for the unit a page further on: the processor itself looks ahead to the end of a page only.
 template <DType kType>
 HWY_INLINE void PrefetchUnit(const std::byte* panel, std::size_t unit) {
@@ -245,6 +260,7 @@ void MultiplyRow(const MatmulCodesArgs& args, const Piece& piece) {
   V sum = LoadBias(args, piece);
   for (std::size_t unit = 0; unit < args.w->k / kUnitColumns; ++unit) {
     Unit<kType> weights;
+    PrefetchHeader<kType>(piece.panel, unit);
     weights.Load(piece.panel, unit, piece.lane);
     sum = weights.Continue(piece.x[unit], sum);
   }
@@ -262,6 +278,7 @@ void MultiplyRows(const MatmulCodesArgs& args, const Piece& piece) {
   const ActivationBlock* x = piece.x;
   for (std::size_t unit = 0; unit < args.w->k / kUnitColumns; ++unit) {
     Unit<kType> weights;
+    PrefetchHeader<kType>(piece.panel, unit);
     weights.Load(piece.panel, unit, piece.lane);
     if (piece.rows >= kManyRows) PrefetchUnit<kType>(piece.panel, unit);
     for (std::size_t r = 0; r < piece.rows; ++r) sums[r] = weights.Continue(*x++, sums[r]);

@@ -46,13 +46,13 @@ HWY_INLINE hn::Vec<DU32> UnitVector(const std::byte* words) {
   constexpr std::size_t kLow = LowBits(kShape);
   constexpr std::size_t kHigh = HighBits(kShape);
   const DU32 du;
-  constexpr PlanePlace kPlace = PlaceInPlane(kLow, kVector);
+  constexpr PlanePlace kPlace = PlaceInLowPlane(kShape, kVector);
   auto q = LoadWords(words + kPlace.word * kWordRowBytes);
   if constexpr (kPlace.shift > 0) q = hn::ShiftRight<kPlace.shift>(q);
   if constexpr (kLow < 8) q = hn::And(q, hn::Set(du, FieldsMask(kLow)));
   if constexpr (kHigh > 0) {
-    constexpr PlanePlace kAbove = PlaceInPlane(kHigh, kVector);
-    auto above = LoadWords(words + (kLow + kAbove.word) * kWordRowBytes);
+    constexpr PlanePlace kAbove = PlaceInHighPlane(kShape, kVector);
+    auto above = LoadWords(words + kAbove.word * kWordRowBytes);
     if constexpr (kAbove.shift < kLow) above = hn::ShiftLeft<kLow - kAbove.shift>(above);
     if constexpr (kAbove.shift > kLow) above = hn::ShiftRight<kAbove.shift - kLow>(above);
     q = hn::Or(q, hn::And(above, hn::Set(du, FieldsMask(kHigh) << kLow)));
