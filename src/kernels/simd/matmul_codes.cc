@@ -155,13 +155,15 @@ class Unit {
 
   HWY_INLINE Unit() {}
 
-  // `lane`: the first row, in the panel.
+  // `lane`: the first row, in the panel. Units are loaded one after the other: what they share
+  // stays.
   HWY_INLINE void Load(const std::byte* panel, std::size_t unit, std::size_t lane) {
     const UnitPlace place = PlaceOfUnit(kShape, unit);
     LoadVectors<0>(panel + place.words + lane * sizeof(std::uint32_t));
+    if (unit % UnitsPerBlock(kShape) == 0) block_.Load(panel + place.header, lane);
     ASHLAR_UNROLL
     for (std::size_t s = 0; s < kSubs; ++s) {
-      scales_[s].Load(panel + place.header, place.sub + s, lane);
+      scales_[s].Load(block_, panel + place.header, place.sub + s, lane);
     }
   }
 
@@ -208,6 +210,7 @@ class Unit {
   }
 
   VU8 w_[kUnitVectors];
+  BlockScales<kType> block_;
   SubScales<kType> scales_[kSubs];
 };
 
@@ -258,8 +261,8 @@ HWY_INLINE V LoadBias(const MatmulCodesArgs& args, const Piece& piece) {
 template <DType kType>
 void MultiplyRow(const MatmulCodesArgs& args, const Piece& piece) {
   V sum = LoadBias(args, piece);
+  Unit<kType> weights;
   for (std::size_t unit = 0; unit < args.w->k / kUnitColumns; ++unit) {
-    Unit<kType> weights;
     PrefetchHeader<kType>(piece.panel, unit);
     weights.Load(piece.panel, unit, piece.lane);
     sum = weights.Continue(piece.x[unit], sum);
@@ -276,8 +279,8 @@ void MultiplyRows(const MatmulCodesArgs& args, const Piece& piece) {
     __builtin_prefetch(y + r * args.y_stride, /*rw=*/1);
   }
   const ActivationBlock* x = piece.x;
+  Unit<kType> weights;
   for (std::size_t unit = 0; unit < args.w->k / kUnitColumns; ++unit) {
-    Unit<kType> weights;
     PrefetchHeader<kType>(piece.panel, unit);
     weights.Load(piece.panel, unit, piece.lane);
     if (piece.rows >= kManyRows) PrefetchUnit<kType>(piece.panel, unit);

@@ -65,26 +65,53 @@ HWY_INLINE hn::Vec<DU32> UnitVector(const std::byte* words) {
   return q;
 }
 
-// d and m of a sub-block for kLanes rows. `header`: of the packed block; `lane`: the first row.
+// What a header says of a block as a whole, for kLanes rows: d, and m with its sign.
+template <DType kType>
+class BlockScales {
+ public:
+  static constexpr BlockShape kShape = ShapeOf(kType);
+
+  HWY_INLINE BlockScales() {}  // an implicit constructor would lack the target's attributes
+
+  // `header`: of the packed block; `lane`: the first row.
+  HWY_INLINE void Load(const std::byte* header, std::size_t lane) {
+    const D d;
+    d_ = kShape.has_bf16_scale ? LoadBf16(d, header + 2 * lane) : LoadF16(d, header + 2 * lane);
+    if constexpr (kShape.has_minimum) {
+      m_ = LoadF16(d, header + 2 * (kPanelRows + lane));
+      if constexpr (kShape.has_sub_scales) m_ = hn::Neg(m_);
+    }
+  }
+
+  HWY_INLINE V d() const { return d_; }
+  HWY_INLINE V m() const { return m_; }
+
+ private:
+  V d_;
+  V m_;
+};
+
+// d and m of a sub-block for kLanes rows.
 template <DType kType>
 class SubScales {
  public:
   static constexpr BlockShape kShape = ShapeOf(kType);
 
-  HWY_INLINE SubScales() {}  // an implicit constructor would lack the target's attributes
+  HWY_INLINE SubScales() {}
 
-  HWY_INLINE void Load(const std::byte* header, std::size_t sub, std::size_t lane) {
-    const D d;
+  // `header` and `lane` as for its block.
+  HWY_INLINE void Load(const BlockScales<kType>& block, const std::byte* header, std::size_t sub,
+                       std::size_t lane) {
     const std::byte* const bytes =
         header + PackedSubHeadersOffset(kShape) + sub * PackedSubHeaderBytes(kShape) + lane;
-    d_ = kShape.has_bf16_scale ? LoadBf16(d, header + 2 * lane) : LoadF16(d, header + 2 * lane);
+    d_ = block.d();
     if constexpr (kShape.has_sub_scales) d_ = hn::Mul(d_, LoadBytes<std::int8_t>(bytes));
     if constexpr (!kShape.has_minimum) {
-      m_ = hn::Mul(d_, hn::Set(d, -static_cast<float>(kShape.offset)));
+      m_ = hn::Mul(d_, hn::Set(D(), -static_cast<float>(kShape.offset)));
     } else {
-      m_ = LoadF16(d, header + 2 * (kPanelRows + lane));
+      m_ = block.m();
       if constexpr (kShape.has_sub_scales) {
-        m_ = hn::Neg(hn::Mul(m_, LoadBytes<std::uint8_t>(bytes + kPanelRows)));
+        m_ = hn::Mul(m_, LoadBytes<std::uint8_t>(bytes + kPanelRows));
       }
     }
   }
@@ -112,8 +139,10 @@ class Scales {
   HWY_INLINE Scales() {}
 
   HWY_INLINE void Load(const std::byte* header, std::size_t sub, std::size_t lane) {
+    BlockScales<kType> block;
+    block.Load(header, lane);
     SubScales<kType> scales;
-    scales.Load(header, sub, lane);
+    scales.Load(block, header, sub, lane);
     d_[0] = scales.d();
     d_[1] = hn::Mul(scales.d(), hn::Set(D(), 0x1p-8f));
     m_ = scales.m();
