@@ -5,8 +5,13 @@
 // is one instruction with the codes as a broadcast from memory. The same loop serves one row (whose
 // sum stays in a register) and many.
 //
-// Many rows are cut so that their codes stay in level 2 while panels pass by. Panels are read from
-// front to back. With few rows the processor foresees that better than prefetches can ask for it.
+// Many rows are cut so that the codes of a cut stay in level 2 while panels pass by, as long as a
+// group of rows fits in half of it (k up to 8,192).
+//
+// Panels are read from front to back. One row's products are so short that the processor reads
+// ahead by itself, best if nothing interferes: only long headers are asked for, as a whole, since
+// reading a few bytes of them before each unit would make a second walk beside the first. Several
+// rows' products keep it from reading ahead, so they ask for what comes.
 #include "kernels/simd/targets.h"  // first: says which targets exist
 
 #include <bit>
@@ -27,11 +32,9 @@ namespace {
 // Codes of the rows that all panels of a call pass by before the next rows come.
 constexpr std::size_t kRowsBytes = std::size_t{512} << 10;
 
-// From so many rows on products take long enough to ask for a panel ahead. 2 and 4 rows took a
-// quarter longer with that, 8 rows a tenth less (measured on Zen 4).
-constexpr std::size_t kManyRows = 8;
-
-constexpr std::size_t kPageBytes = 4096;
+// How far ahead of several rows' products a panel is asked for. Nearer and farther (1 and 4 KiB)
+// were slower from 2 rows on, on Zen 4 (bench/README.md).
+constexpr std::size_t kAheadBytes = 2048;
 constexpr std::size_t kLineBytes = 64;
 
 // Whether weights are multiplied as q - 128: where bytes beyond 127 have no fast product.
@@ -214,30 +217,30 @@ class Unit {
   SubScales<kType> scales_[kSubs];
 };
 
-// Asks for the header of the chunk that begins with this unit. A header is read bit by bit beside
-// its units, which makes two walks of one: then the processor foresees neither, and formats with
-// long headers were read at 30 to 70 % of the speed.
-template <DType kType>
-HWY_INLINE void PrefetchHeader(const std::byte* panel, std::size_t unit) {
-  constexpr BlockShape kShape = ShapeOf(kType);
-  if constexpr (ChunkHeaderBytes(kShape) <= kLineBytes) return;
-  if (unit % UnitsPerChunk(kShape) != 0) return;
-  const std::byte* const header = panel + PlaceOfUnit(kShape, unit).header;
-  ASHLAR_UNROLL
-  for (std::size_t i = 0; i < ChunkHeaderBytes(kShape); i += kLineBytes) {
-    __builtin_prefetch(header + i);
+// Asks for the lines of memory in [from, from + bytes).
+HWY_INLINE void PrefetchLines(std::uintptr_t from, std::size_t bytes) {
+  for (std::size_t i = 0; i < bytes; i += kLineBytes) {
+    __builtin_prefetch(reinterpret_cast<const void*>(from + i));
   }
 }
 
-// Asks for the unit a page further on: the processor itself looks ahead to the end of a page only.
+// Asks for the header of the chunk that begins with this unit, if it is longer than a line.
 template <DType kType>
-HWY_INLINE void PrefetchUnit(const std::byte* panel, std::size_t unit) {
-  constexpr BlockShape kShape = ShapeOf(kType);
-  const std::byte* const ahead = panel + PlaceOfUnit(kShape, unit).words + kPageBytes;
-  ASHLAR_UNROLL
-  for (std::size_t i = 0; i < PackedUnitBytes(kShape); i += kLineBytes) {
-    __builtin_prefetch(ahead + i, /*rw=*/0, /*locality=*/2);
-  }
+HWY_INLINE void PrefetchHeader(const std::byte* panel, std::size_t unit) {
+  constexpr std::size_t kBytes = ChunkHeaderBytes(ShapeOf(kType));
+  if (kBytes <= kLineBytes || unit % UnitsPerChunk(ShapeOf(kType)) != 0) return;
+  PrefetchLines(reinterpret_cast<std::uintptr_t>(panel + PlaceOfUnit(ShapeOf(kType), unit).header),
+                kBytes);
+}
+
+// Asks for as many bytes as a unit and its share of a header take, kAheadBytes on: beyond a panel's
+// end stands the next, and asking for what is not there does nothing.
+template <DType kType>
+HWY_INLINE void PrefetchAhead(const std::byte* panel, std::size_t unit) {
+  constexpr std::size_t kChunk = ChunkBytes(ShapeOf(kType));
+  constexpr std::size_t kUnits = UnitsPerChunk(ShapeOf(kType));
+  PrefetchLines(reinterpret_cast<std::uintptr_t>(panel) + unit * kChunk / kUnits + kAheadBytes,
+                (kChunk + kUnits - 1) / kUnits);
 }
 
 // --- Panels ---
@@ -276,14 +279,13 @@ void MultiplyRows(const MatmulCodesArgs& args, const Piece& piece) {
   V sums[kActivationRows];
   for (std::size_t r = 0; r < piece.rows; ++r) {
     sums[r] = LoadBias(args, piece);
-    __builtin_prefetch(y + r * args.y_stride, /*rw=*/1);
+    __builtin_prefetch(y + r * args.y_stride, /*rw=*/1);  // 2 % of a prefill's products
   }
   const ActivationBlock* x = piece.x;
   Unit<kType> weights;
   for (std::size_t unit = 0; unit < args.w->k / kUnitColumns; ++unit) {
-    PrefetchHeader<kType>(piece.panel, unit);
+    PrefetchAhead<kType>(piece.panel, unit);
     weights.Load(piece.panel, unit, piece.lane);
-    if (piece.rows >= kManyRows) PrefetchUnit<kType>(piece.panel, unit);
     for (std::size_t r = 0; r < piece.rows; ++r) sums[r] = weights.Continue(*x++, sums[r]);
   }
   for (std::size_t r = 0; r < piece.rows; ++r) {

@@ -65,7 +65,8 @@ HWY_INLINE hn::Vec<DU32> UnitVector(const std::byte* words) {
   return q;
 }
 
-// What a header says of a block as a whole, for kLanes rows: d, and m with its sign.
+// What a header says of a block as a whole, for kLanes rows: d, and m, negated where minimums are
+// subtracted (K-quants).
 template <DType kType>
 class BlockScales {
  public:
