@@ -1,17 +1,18 @@
-// Speed of llama.cpp at a depth, for bench/compare_depths, which builds it against llama.h.
+// Speed of llama.cpp at a depth, for bench/compare_depths.
 //
-//     llama_depths MODEL CONTEXT THREADS CACHE_TYPE on|off
+//     llama_depths MODEL CONTEXT THREADS f16|q8_0|q4_0 on|off
 //
-// Then a command a line on stdin, each answered by a line on stdout:
+// The last two: what its cache stores, and flash attention. Then a command a line on stdin, each
+// answered by a line on stdout:
 //
 //     fill N      puts tokens into the cache until it holds N of them; answers `ok`
 //     prefill N   the seconds that a prompt of N tokens behind them takes; takes it back
 //     decode N    the same, of N tokens one after the other
 //
-// llama-bench fills its cache by one long prefill, an hour and more with a quantised cache of 32,768
-// tokens. Here each batch of 512 is a sequence of its own, at its place in the text, that joins the
-// first one when it is stored: what K and V say changes no time, and sequences that are not looked
-// at cost next to nothing.
+// A cache is filled batch by batch, each a sequence of its own at its place in the text, that joins
+// the first one when it is stored: what K and V say changes no time, and flash attention skips keys
+// that are not looked at. llama-bench fills its cache by one long prefill, where each token looks
+// at all before it.
 #include <llama.h>
 
 #include <algorithm>
@@ -34,9 +35,11 @@ void Require(bool is_fulfilled, const std::string& what) {
   std::exit(1);
 }
 
+// A text in the cache, and what follows on it for a while.
 class Text {
  public:
-  explicit Text(llama_context* context) : context_(context), batch_(llama_batch_init(kBatch, 0, 1)) {
+  explicit Text(llama_context* context)
+      : context_(context), batch_(llama_batch_init(kBatch, 0, 1)) {
     const llama_vocab* const vocab = llama_model_get_vocab(llama_get_model(context));
     vocabulary_ = llama_vocab_n_tokens(vocab);
   }
@@ -70,8 +73,9 @@ class Text {
   void Decode(llama_seq_id sequence, int position, int count) {
     batch_.n_tokens = count;
     for (int i = 0; i < count; ++i) {
-      state_ = state_ * 1664525u + 1013904223u;  // any tokens; Numerical Recipes' generator
-      batch_.token[i] = static_cast<llama_token>((state_ >> 8) % static_cast<unsigned>(vocabulary_));
+      state_ = state_ * 1664525u + 1013904223u;  // any tokens will do
+      batch_.token[i] =
+          static_cast<llama_token>((state_ >> 8) % static_cast<unsigned>(vocabulary_));
       batch_.pos[i] = position + i;
       batch_.n_seq_id[i] = 1;
       batch_.seq_id[i][0] = sequence;
@@ -113,18 +117,23 @@ void Answer(Text& text) {
 
 int main(int argc, char** argv) {
   Require(argc == 6, "wanted MODEL CONTEXT THREADS CACHE_TYPE on|off");
+  const int tokens = std::atoi(argv[2]);
+  const int threads = std::atoi(argv[3]);
+  const std::string flash = argv[5];
+  Require(tokens > 0 && threads > 0, "CONTEXT and THREADS are at least 1");
+  Require(flash == "on" || flash == "off", "flash attention '" + flash + "' is neither on nor off");
   llama_log_set([](ggml_log_level, const char*, void*) {}, nullptr);
   llama_model* const model = llama_model_load_from_file(argv[1], llama_model_default_params());
   Require(model != nullptr, std::string("no model in ") + argv[1]);
   llama_context_params params = llama_context_default_params();
-  params.n_ctx = static_cast<unsigned>(std::atoi(argv[2]));
+  params.n_ctx = static_cast<unsigned>(tokens);
   params.n_batch = params.n_ubatch = kBatch;
   params.n_seq_max = 2;
   params.kv_unified = true;
-  params.n_threads = params.n_threads_batch = std::atoi(argv[3]);
+  params.n_threads = params.n_threads_batch = threads;
   params.type_k = params.type_v = TypeOf(argv[4]);
-  params.flash_attn_type = std::string(argv[5]) == "on" ? LLAMA_FLASH_ATTN_TYPE_ENABLED
-                                                        : LLAMA_FLASH_ATTN_TYPE_DISABLED;
+  params.flash_attn_type =
+      flash == "on" ? LLAMA_FLASH_ATTN_TYPE_ENABLED : LLAMA_FLASH_ATTN_TYPE_DISABLED;
   llama_context* const context = llama_init_from_model(model, params);
   Require(context != nullptr, "llama.cpp refuses these settings");
   {

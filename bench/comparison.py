@@ -1,4 +1,4 @@
-"""A server as a child process with its log in a file, for the comparisons in this folder."""
+"""What the comparisons in this folder share."""
 
 import contextlib
 import re
@@ -9,6 +9,9 @@ import urllib.request
 from pathlib import Path
 
 START_TIMEOUT_S = 120
+
+# By the name of what a llama.cpp stores: the --kv-codec of ours that is compared with it.
+OUR_CODECS = {"f16": "f16", "q8_0": "k=q8,v=q8", "q4_0": "k=q4,v=q4"}
 
 
 class ComparisonFailed(Exception):
@@ -22,7 +25,7 @@ def free_port():
 
 
 class Server:
-    """A server as a process, with its log in a file."""
+    """A server as a child process, with its log in a file."""
 
     def __init__(self, command, port, folder):
         self.url = f"http://127.0.0.1:{port}"
@@ -32,16 +35,21 @@ class Server:
     def __enter__(self):
         with open(self._log, "w") as log:
             self._process = subprocess.Popen(self._command, stdout=log, stderr=subprocess.STDOUT)
+        try:
+            self._await_health()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def _await_health(self):
         deadline = time.monotonic() + START_TIMEOUT_S
-        while time.monotonic() < deadline:
-            if self._process.poll() is not None:
-                break
+        while time.monotonic() < deadline and self._process.poll() is None:
             with contextlib.suppress(OSError):
                 with urllib.request.urlopen(f"{self.url}/health", timeout=5) as answer:
                     if answer.status == 200:
-                        return self
+                        return
             time.sleep(0.05)
-        self.__exit__()
         raise ComparisonFailed(f"{' '.join(self._command)} did not start:\n{self.log()[-2000:]}")
 
     def __exit__(self, *unused):
