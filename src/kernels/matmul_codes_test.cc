@@ -114,7 +114,7 @@ INSTANTIATE_TEST_SUITE_P(All, MatmulCodes, ::testing::ValuesIn(QuantisedDTypes()
 
 TEST_P(MatmulCodes, EqualsTheReferenceForAnyNumberOfRowsAndPanels) {
   const std::size_t k = InfoOf(GetParam()).block_elements == 256 ? 256 : 96;
-  for (const std::size_t rows : {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 15, 16, 17, 33}) {
+  for (const std::size_t rows : {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 15, 16, 17, 31, 32, 33, 64, 65}) {
     Instance instance(GetParam(), 16 * (rows % 3) + 1 + rows % 16, k, rows, rows);
     const std::vector<float> want = instance.Multiply(Reference());
     for (const Isa isa : RunnableIsas()) {
@@ -240,7 +240,7 @@ TEST(MatmulOfCodes, RowsBeyondTheCacheAreTheSame) {
   const std::size_t k = 8192;
   Instance instance(DType::kQ8_0, 17, k, 37);
   const std::vector<float> together = instance.Multiply(KernelsFor(BestIsa()));
-  for (const std::size_t row : {0, 15, 16, 36}) {
+  for (const std::size_t row : {0, 31, 32, 36}) {
     const std::vector<float> apart = instance.Multiply(Reference(), {0, 2, row, 1});
     const float* const first = together.data() + row * instance.y_stride();
     ASSERT_TRUE(SameBits(apart, {first, apart.size()})) << row;
@@ -268,19 +268,19 @@ TEST(MatmulOfCodes, WritesOnlyTheRowsOfItsPanels) {
 }
 
 TEST(MatmulOfCodes, ANonFiniteInputMakesItsRowNaNAndNoOther) {
-  Instance instance(DType::kQ4_0, 16, 64, 18);
+  Instance instance(DType::kQ4_0, 16, 64, 34);  // two groups of rows
   const std::vector<float> finite = instance.Multiply(Reference());
   instance.x_row(1)[40] = std::numeric_limits<float>::infinity();
-  instance.x_row(17)[5] = std::numeric_limits<float>::quiet_NaN();
+  instance.x_row(33)[5] = std::numeric_limits<float>::quiet_NaN();
   const std::vector<float> want = instance.Multiply(Reference());
   for (const Isa isa : RunnableIsas()) {
     const std::vector<float> y = instance.Multiply(KernelsFor(isa));
     ASSERT_TRUE(SameBits(y, want)) << NameOf(isa);
   }
-  for (std::size_t r = 0; r < 18; ++r) {
+  for (std::size_t r = 0; r < 34; ++r) {
     for (std::size_t j = 0; j < 16; ++j) {
       const float value = want[r * instance.y_stride() + j];
-      if (r == 1 || r == 17) {
+      if (r == 1 || r == 33) {
         ASSERT_TRUE(std::isnan(value));
       } else {
         ASSERT_TRUE(SameBits(value, finite[r * instance.y_stride() + j]));

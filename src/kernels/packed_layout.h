@@ -11,9 +11,7 @@
 //       int8 scale[16]                K-quants
 //       uint8 minimum[16]             K-quants with a minimum
 //   units of 32 columns:
-//     uint32 words[bits][16]          all rows' first word, all rows' second, ...: each before
-//     those
-//                                     that vectors need after it
+//     uint32 words[bits][16]          all rows' first word, all rows' second, ...
 //
 // A chunk is one GGUF block, or two where a header alone would be half a line of a cache: words
 // start on a line, and a panel is read from its first byte to its last. (The last chunk has one
@@ -25,8 +23,8 @@
 // vector v at bit b * (v mod (8 / b)) of each byte. 8 and 4 bits are one plane, 5 and 6 bits a
 // plane of 4 and one of 1 or 2, 3 bits a plane of 2 and one of 1. So no bit is wasted, and a vector
 // is a shift and a mask for each plane. A word of the high plane stands before the low words of its
-// vectors: a panel is then read from front to back, line by line, which is the one thing that the
-// processor foresees (bench/README.md):
+// vectors: a unit is then read line by line, which is what the processor foresees
+// (bench/README.md).
 //
 //   bytes per weight: F32 4, F16 BF16 2, Q4_0 0.5625, Q4_1 0.625, Q5_0 0.6875, Q5_1 0.75,
 //   Q8_0 1.0625 (all as in the file), Q4_K 0.578, Q5_K 0.703 (file: 0.5625, 0.6875; 6-bit scales
@@ -49,27 +47,27 @@ inline constexpr std::size_t kUnitVectors = 8;  // of 4 columns
 inline constexpr std::size_t kVectorColumns = 4;
 inline constexpr std::size_t kWordRowBytes = kPanelRows * sizeof(std::uint32_t);
 
-// The planes of a code: its low bits, and those above them.
-constexpr std::size_t LowBits(const BlockShape& shape) {
-  return shape.bits == 8 ? 8 : shape.bits >= 4 ? 4 : 2;
+// The planes of a code: its low bits, and those above them, if any.
+enum class Plane : std::uint8_t { kLow, kHigh };
+constexpr std::size_t PlaneBits(const BlockShape& shape, Plane plane) {
+  const std::size_t low = shape.bits == 8 ? 8 : shape.bits >= 4 ? 4 : 2;
+  return plane == Plane::kLow ? low : shape.bits - low;
 }
-constexpr std::size_t HighBits(const BlockShape& shape) { return shape.bits - LowBits(shape); }
 
 // Where a plane has a vector.
 struct PlanePlace {
   std::size_t word;   // of the unit
   std::size_t shift;  // in each byte
 };
-constexpr PlanePlace PlaceInLowPlane(const BlockShape& shape, std::size_t vector) {
-  const std::size_t bits = LowBits(shape);
-  const std::size_t word = vector / (8 / bits);
+constexpr PlanePlace PlaceIn(const BlockShape& shape, Plane plane, std::size_t vector) {
+  const std::size_t low = PlaneBits(shape, Plane::kLow);
+  const std::size_t high = PlaneBits(shape, Plane::kHigh);
+  const std::size_t bits = plane == Plane::kLow ? low : high;
+  const std::size_t word = vector / (8 / bits);  // of the plane
   const std::size_t shift = bits * (vector % (8 / bits));
-  if (HighBits(shape) == 0) return {word, shift};
-  return {word + word / (bits / HighBits(shape)) + 1, shift};
-}
-constexpr PlanePlace PlaceInHighPlane(const BlockShape& shape, std::size_t vector) {  // if any
-  const std::size_t bits = HighBits(shape);
-  return {vector / (8 / bits) * (1 + LowBits(shape) / bits), bits * (vector % (8 / bits))};
+  if (high == 0) return {word, shift};
+  // A word of the high plane and the low / high words of the low plane that follow it.
+  return {plane == Plane::kLow ? word / (low / high) + 1 + word : word * (1 + low / high), shift};
 }
 
 // A plane's bits in every byte of a word, at bit 0.

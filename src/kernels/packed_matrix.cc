@@ -18,11 +18,13 @@ struct UnitWords {
 
 void UnpackUnit(const BlockShape& shape, const UnitWords& words, std::uint8_t* q) {
   for (std::size_t v = 0; v < kUnitVectors; ++v) {
-    const PlanePlace low = PlaceInLowPlane(shape, v);
-    std::uint32_t four = words.word[low.word] >> low.shift & FieldsMask(LowBits(shape));
-    if (HighBits(shape) > 0) {
-      const PlanePlace high = PlaceInHighPlane(shape, v);
-      four |= (words.word[high.word] >> high.shift & FieldsMask(HighBits(shape))) << LowBits(shape);
+    std::uint32_t four = 0;
+    for (const Plane plane : {Plane::kLow, Plane::kHigh}) {
+      const std::size_t bits = PlaneBits(shape, plane);
+      if (bits == 0) continue;
+      const PlanePlace place = PlaceIn(shape, plane, v);
+      const std::uint32_t fields = words.word[place.word] >> place.shift & FieldsMask(bits);
+      four |= fields << (plane == Plane::kLow ? 0 : PlaneBits(shape, Plane::kLow));
     }
     std::memcpy(q + v * kVectorColumns, &four, sizeof four);
   }
@@ -42,14 +44,14 @@ void UnpackUnit(const BlockShape& shape, const UnitWords& words, std::uint8_t* q
   }
 }
 
-// The low or the high plane of a unit, of all 16 rows.
-template <DType Type, bool IsHigh>
+// A plane of a unit, of all 16 rows.
+template <DType Type, Plane Which>
 [[gnu::always_inline]] inline void PutPlane(
     const std::uint32_t (&vectors)[kUnitVectors][kPanelRows], std::byte* out) {
   constexpr BlockShape kShape = ShapeOf(Type);
-  constexpr std::size_t kBits = IsHigh ? HighBits(kShape) : LowBits(kShape);
-  constexpr std::size_t kFrom = IsHigh ? LowBits(kShape) : 0;  // the first of them in a code
-  constexpr std::size_t kEach = 8 / kBits;                     // vectors of a word
+  constexpr std::size_t kBits = PlaneBits(kShape, Which);
+  constexpr std::size_t kFrom = Which == Plane::kLow ? 0 : PlaneBits(kShape, Plane::kLow);
+  constexpr std::size_t kEach = 8 / kBits;  // vectors of a word
   for (std::size_t first = 0; first < kUnitVectors; first += kEach) {
     std::uint32_t packed[kPanelRows] = {};
     for (std::size_t i = 0; i < kEach; ++i) {
@@ -58,9 +60,8 @@ template <DType Type, bool IsHigh>
         packed[lane] |= (vector[lane] >> kFrom & FieldsMask(kBits)) << (kBits * i);
       }
     }
-    PlanePlace place = PlaceInLowPlane(kShape, first);
-    if constexpr (IsHigh) place = PlaceInHighPlane(kShape, first);
-    std::memcpy(out + place.word * kWordRowBytes, packed, kWordRowBytes);
+    const std::size_t word = PlaceIn(kShape, Which, first).word;
+    std::memcpy(out + word * kWordRowBytes, packed, kWordRowBytes);
   }
 }
 
@@ -74,8 +75,9 @@ void PackUnit(const BlockFields (&rows)[kPanelRows], std::size_t first, std::byt
                   sizeof(std::uint32_t));
     }
   }
-  PutPlane<Type, false>(vectors, out);
-  if constexpr (HighBits(ShapeOf(Type)) > 0) PutPlane<Type, true>(vectors, out);
+  PutPlane<Type, Plane::kLow>(vectors, out);
+  if constexpr (PlaneBits(ShapeOf(Type), Plane::kHigh) > 0)
+    PutPlane<Type, Plane::kHigh>(vectors, out);
 }
 
 // The rows of one panel, `lanes` of which exist.

@@ -43,15 +43,15 @@ constexpr std::size_t LaneOfStream(std::size_t s) { return s % kVectorsPer16 * k
 template <DType kType, std::size_t kVector>
 HWY_INLINE hn::Vec<DU32> UnitVector(const std::byte* words) {
   constexpr BlockShape kShape = ShapeOf(kType);
-  constexpr std::size_t kLow = LowBits(kShape);
-  constexpr std::size_t kHigh = HighBits(kShape);
+  constexpr std::size_t kLow = PlaneBits(kShape, Plane::kLow);
+  constexpr std::size_t kHigh = PlaneBits(kShape, Plane::kHigh);
   const DU32 du;
-  constexpr PlanePlace kPlace = PlaceInLowPlane(kShape, kVector);
+  constexpr PlanePlace kPlace = PlaceIn(kShape, Plane::kLow, kVector);
   auto q = LoadWords(words + kPlace.word * kWordRowBytes);
   if constexpr (kPlace.shift > 0) q = hn::ShiftRight<kPlace.shift>(q);
   if constexpr (kLow < 8) q = hn::And(q, hn::Set(du, FieldsMask(kLow)));
   if constexpr (kHigh > 0) {
-    constexpr PlanePlace kAbove = PlaceInHighPlane(kShape, kVector);
+    constexpr PlanePlace kAbove = PlaceIn(kShape, Plane::kHigh, kVector);
     auto above = LoadWords(words + kAbove.word * kWordRowBytes);
     if constexpr (kAbove.shift < kLow) above = hn::ShiftLeft<kLow - kAbove.shift>(above);
     if constexpr (kAbove.shift > kLow) above = hn::ShiftRight<kAbove.shift - kLow>(above);
