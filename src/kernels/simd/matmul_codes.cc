@@ -33,7 +33,7 @@ namespace {
 constexpr std::size_t kRowsBytes = std::size_t{512} << 10;
 
 // How far ahead of several rows' products a panel is asked for. Nearer and farther (1 and 4 KiB)
-// were slower from 2 rows on, on Zen 4 (bench/README.md).
+// were slower from 2 rows on, on Zen 4 (bench/README.md); other processors were not measured.
 constexpr std::size_t kAheadBytes = 2048;
 constexpr std::size_t kLineBytes = 64;
 
