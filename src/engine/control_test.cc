@@ -4,12 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <future>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,44 +14,11 @@
 #include <vector>
 
 #include "engine/runner.h"
+#include "engine/testing/gate_sink.h"
 #include "engine/testing/tiny_engine.h"
 
 namespace ashlar::engine {
 namespace {
-
-// Holds the engine's thread at every token until it is let go on.
-class GateSink final : public EventSink {
- public:
-  void OnToken(TokenId, const TokenLogprobs*) override {
-    std::unique_lock lock(mutex_);
-    ++waiting_;
-    changed_.notify_all();
-    changed_.wait(lock, [this] { return allowed_ > 0; });
-    --allowed_;
-  }
-  void OnFinish(FinishReason why, const Usage&, std::string_view) override {
-    finished_.set_value(why);
-  }
-
-  // Until the engine stands at its first token.
-  void WaitForFirst() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return waiting_ > 0; });
-  }
-  void Allow(std::uint64_t tokens) {
-    const std::lock_guard lock(mutex_);
-    allowed_ += tokens;
-    changed_.notify_all();
-  }
-  FinishReason Wait() { return finished_.get_future().get(); }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::uint64_t allowed_ = 0;
-  std::uint64_t waiting_ = 0;
-  std::promise<FinishReason> finished_;
-};
 
 class ControlTest : public ::testing::Test {
  protected:
@@ -93,10 +57,7 @@ class ControlTest : public ::testing::Test {
   // Asks while the engine works at a request, which it lets go on until there is an answer.
   template <typename Ask>
   auto WhileBusy(Ask ask, GateSink& gate) {
-    auto answer = std::async(std::launch::async, ask);
-    while (answer.wait_for(std::chrono::milliseconds(5)) != std::future_status::ready)
-      gate.Allow(1);
-    return answer.get();
+    return gate.AllowUntil(std::async(std::launch::async, ask));
   }
 
   struct EndSink final : EventSink {

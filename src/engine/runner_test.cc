@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "engine/testing/gate_sink.h"
 #include "engine/testing/tiny_engine.h"
 
 namespace ashlar::engine {
@@ -59,10 +60,12 @@ TEST(EngineRunner, ManyThreadsGetWhatTheyWouldGetAlone) {
 TEST(EngineRunner, CancelEndsARequest) {
   TinyEngine tiny;
   EngineRunner runner(tiny.Take(), tiny.clock(), 10);
-  auto sink = std::make_shared<WaitableSink>();
+  auto sink = std::make_shared<GateSink>();
   const auto id = runner.Submit(Request(1, 400), sink);
   ASSERT_TRUE(id.ok());
+  sink->WaitForFirst();
   runner.Cancel(*id);
+  sink->Allow(400);
   EXPECT_EQ(sink->Wait(), FinishReason::kCancelled);
   runner.Cancel(*id);  // no effect
 }
@@ -70,12 +73,15 @@ TEST(EngineRunner, CancelEndsARequest) {
 TEST(EngineRunner, StopCancelsAndRefuses) {
   TinyEngine tiny;
   EngineRunner runner(tiny.Take(), tiny.clock(), 100);
+  auto gate = std::make_shared<GateSink>();  // of all: a step is a token of each
+  ASSERT_TRUE(runner.Submit(Request(0, 400), gate).ok());
   std::vector<std::shared_ptr<WaitableSink>> sinks;
-  for (std::uint64_t i = 0; i < 20; ++i) {
+  for (std::uint64_t i = 1; i < 20; ++i) {
     sinks.push_back(std::make_shared<WaitableSink>());
     ASSERT_TRUE(runner.Submit(Request(i, 400), sinks.back()).ok());
   }
-  runner.Stop();
+  gate->AllowUntil(std::async(std::launch::async, [&] { runner.Stop(); }));
+  EXPECT_EQ(gate->Wait(), FinishReason::kCancelled);
   for (const auto& sink : sinks) EXPECT_EQ(sink->Wait(), FinishReason::kCancelled);
   const auto refused = runner.Submit(Request(1, 1), std::make_shared<WaitableSink>());
   ASSERT_FALSE(refused.ok());

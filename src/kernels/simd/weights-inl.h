@@ -72,7 +72,8 @@ class BlockScales {
  public:
   static constexpr BlockShape kShape = ShapeOf(kType);
 
-  HWY_INLINE BlockScales() {}  // an implicit constructor would lack the target's attributes
+  // (An implicit constructor would lack the target's attributes.)
+  HWY_INLINE BlockScales() : d_(hn::Zero(D())), m_(hn::Zero(D())) {}
 
   // `header`: of the packed block; `lane`: the first row.
   HWY_INLINE void Load(const std::byte* header, std::size_t lane) {
