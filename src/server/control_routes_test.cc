@@ -102,22 +102,17 @@ TEST_F(ControlRoutesTest, RequestsAreCountedByRouteAndStatus) {
   Ask("GET", "/nowhere");
   Ask("BREW", "/metrics");
   requests_->OnRefused(431);
-  // Requests end after their answers.
-  for (;;) {
-    const Exposition metrics = Metrics();
-    if (metrics.Sum("ashlar:http_requests_total") < 4) continue;
-    const auto count = [&](const std::string& method, const std::string& route, int status) {
-      return metrics.Value("ashlar:http_requests_total{method=\"" + method + "\",route=\"" + route +
-                           "\",status=\"" + std::to_string(status) + "\"}");
-    };
-    EXPECT_EQ(count("POST", "/v1/completions", 200), 1);
-    EXPECT_EQ(count("POST", "/v1/completions", 400), 1);
-    EXPECT_EQ(count("GET", "other", 404), 1);
-    EXPECT_EQ(count("other", "other", 405), 1);
-    EXPECT_EQ(metrics.Value(R"(ashlar:http_request_seconds_count{route="/v1/completions"})"), 2);
-    EXPECT_EQ(metrics.Value(R"(ashlar:http_refused_total{status="431"})"), 1);
-    break;
-  }
+  const Exposition metrics = Metrics();
+  const auto count = [&](const std::string& method, const std::string& route, int status) {
+    return metrics.Value("ashlar:http_requests_total{method=\"" + method + "\",route=\"" + route +
+                         "\",status=\"" + std::to_string(status) + "\"}");
+  };
+  EXPECT_EQ(count("POST", "/v1/completions", 200), 1);
+  EXPECT_EQ(count("POST", "/v1/completions", 400), 1);
+  EXPECT_EQ(count("GET", "other", 404), 1);
+  EXPECT_EQ(count("other", "other", 405), 1);
+  EXPECT_EQ(metrics.Value(R"(ashlar:http_request_seconds_count{route="/v1/completions"})"), 2);
+  EXPECT_EQ(metrics.Value(R"(ashlar:http_refused_total{status="431"})"), 1);
 }
 
 // --- /kv/state ---
@@ -181,7 +176,7 @@ TEST_F(ControlRoutesTest, ARequestIsExplained) {
                            R"({"prompt":)" + Prompt(1, 64) +
                                R"(,"use_beam_search":true,"beam_width":3,"n":2,"max_tokens":4})",
                            {{"x-request-id", "third"}});
-  ASSERT_TRUE(beams->Wait());
+  WaitForEnd(*beams);
   const Json third = Ask("GET", "/kv/explain/third")->json();
   ASSERT_EQ(third["sequences"].size(), 2u);
   EXPECT_EQ(third["sequences"][0]["admissions_total"], 1);

@@ -5,8 +5,6 @@
 
 #include <chrono>
 #include <memory>
-#include <mutex>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,10 +15,10 @@
 #include "base/clock.h"
 #include "net/http_server.h"
 #include "server/openai_server.h"
-#include "server/request_record.h"
 #include "server/router.h"
 #include "server/testing/byte_tokenizer.h"
 #include "server/testing/captured_answer.h"
+#include "server/testing/recording_observer.h"
 #include "server/testing/scripted_service.h"
 
 namespace ashlar::server::testing {
@@ -51,35 +49,6 @@ inline Result<std::string> RenderRoles(const Json& context) {
   }
   return text + (context["add_generation_prompt"].get<bool>() ? ">" : "");
 }
-
-// Keeps what it hears, in order.
-class RecordingObserver final : public RequestObserver {
- public:
-  struct Ended {
-    std::string id;
-    std::string route;
-    int status = 0;
-    bool client_left = false;
-    std::optional<GenerationRecord> generation;
-  };
-
-  void OnRequestEnd(const RequestRecord& record, std::int64_t) override {
-    const std::lock_guard lock(mutex_);
-    ended_.push_back({.id = record.id,
-                      .route = std::string(record.route),
-                      .status = record.status,
-                      .client_left = record.client_left,
-                      .generation = record.generation});
-  }
-  std::vector<Ended> ended() const {
-    const std::lock_guard lock(mutex_);
-    return ended_;
-  }
-
- private:
-  mutable std::mutex mutex_;
-  std::vector<Ended> ended_;  // protected by mutex_
-};
 
 class OpenAiServerTest : public ::testing::Test {
  protected:

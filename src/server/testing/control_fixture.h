@@ -20,6 +20,7 @@
 #include "server/router.h"
 #include "server/testing/byte_tokenizer.h"
 #include "server/testing/captured_answer.h"
+#include "server/testing/recording_observer.h"
 
 namespace ashlar::server::testing {
 
@@ -38,7 +39,7 @@ class ControlFixture : public ::testing::Test {
         requests_(std::make_shared<RequestMetrics>(runner_.info().max_context)),
         recent_(std::make_shared<RecentRequests>()),
         observers_(std::make_shared<RequestObservers>(
-            std::vector<std::shared_ptr<RequestObserver>>{requests_, recent_})),
+            std::vector<std::shared_ptr<RequestObserver>>{requests_, recent_, ended_})),
         api_(runner_, tokenizer_, nullptr,
              {.model_names = {"tiny"}, .version = "1.2.3", .seed = 1}),
         control_(runner_, runner_.info(), requests_, recent_,
@@ -64,8 +65,13 @@ class ControlFixture : public ::testing::Test {
   std::shared_ptr<CapturedAnswer> Ask(std::string method, const std::string& target,
                                       std::string body = {}) {
     auto answer = Start(std::move(method), target, std::move(body));
-    EXPECT_TRUE(answer->Wait()) << target;
+    WaitForEnd(*answer);
     return answer;
+  }
+  // Until the request is over and all observers have heard of it.
+  void WaitForEnd(CapturedAnswer& answer) {
+    EXPECT_TRUE(answer.Wait());
+    EXPECT_TRUE(ended_->WaitForEnd(answer.Header("X-Request-Id")));
   }
 
   // Tokens that depend on the seed, as JSON. Within the tiny model's bytes.
@@ -85,7 +91,7 @@ class ControlFixture : public ::testing::Test {
                             R"(,"temperature":0,"ignore_eos":true,"max_tokens":)" +
                             std::to_string(max_tokens) + "}",
                         std::move(headers));
-    EXPECT_TRUE(answer->Wait());
+    WaitForEnd(*answer);
     EXPECT_EQ(answer->status(), 200) << answer->body();
     return answer->json();
   }
@@ -101,6 +107,7 @@ class ControlFixture : public ::testing::Test {
   const ByteTokenizer tokenizer_;
   const std::shared_ptr<RequestMetrics> requests_;
   const std::shared_ptr<RecentRequests> recent_;
+  const std::shared_ptr<RecordingObserver> ended_ = std::make_shared<RecordingObserver>();
   const std::shared_ptr<RequestObservers> observers_;
   OpenAiServer api_;
   ControlRoutes control_;
