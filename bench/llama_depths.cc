@@ -9,14 +9,13 @@
 //     prefill N   the seconds that a prompt of N tokens behind them takes; takes it back
 //     decode N    the same, of N tokens one after the other
 //
-// A cache is filled batch by batch, each a sequence of its own at its place in the text, that joins
-// the first one when it is stored: what K and V say changes no time, and flash attention skips keys
-// that are not looked at. llama-bench fills its cache by one long prefill, where each token looks
-// at all before it.
+// What K and V say changes no time, so only the first batch of a text is computed: the cache is
+// filled with copies of its state, each moved to its place.
 #include <llama.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
@@ -51,11 +50,17 @@ class Text {
     llama_memory_t memory = llama_get_memory(context_);
     while (filled_ < tokens) {
       const int count = std::min(kBatch, tokens - filled_);
-      Decode(kFill, filled_, count);
+      if (batch_state_.empty()) ComputeBatch();
+      Require(llama_state_seq_set_data(context_, batch_state_.data(), batch_state_.size(), kFill) ==
+                  batch_state_.size(),
+              "no room for a batch's state");
+      llama_memory_seq_rm(memory, kFill, count, -1);
+      llama_memory_seq_add(memory, kFill, 0, -1, filled_);
       llama_memory_seq_cp(memory, kFill, kText, -1, -1);
       llama_memory_seq_rm(memory, kFill, -1, -1);
       filled_ += count;
     }
+    SecondsOf(1, 1);  // the keys turn to their places with the next token
   }
 
   double SecondsOf(int tokens, int at_a_time) {
@@ -70,6 +75,13 @@ class Text {
   }
 
  private:
+  void ComputeBatch() {
+    Decode(kFill, 0, kBatch);
+    batch_state_.resize(llama_state_seq_get_size(context_, kFill));
+    llama_state_seq_get_data(context_, batch_state_.data(), batch_state_.size(), kFill);
+    llama_memory_seq_rm(llama_get_memory(context_), kFill, -1, -1);
+  }
+
   void Decode(llama_seq_id sequence, int position, int count) {
     batch_.n_tokens = count;
     for (int i = 0; i < count; ++i) {
@@ -88,6 +100,7 @@ class Text {
   llama_batch batch_;
   int vocabulary_ = 0;
   int filled_ = 0;
+  std::vector<std::uint8_t> batch_state_;
   unsigned state_ = 1;
 };
 
