@@ -14,6 +14,11 @@ START_TIMEOUT_S = 120
 OUR_CODECS = {"f16": "f16", "q8_0": "k=q8,v=q8", "q4_0": "k=q4,v=q4"}
 
 
+def flash_modes(cache, asked):
+    """Of those asked for, what a llama.cpp has: a quantised V only goes with flash attention."""
+    return asked if cache == "f16" else ["on"]
+
+
 class ComparisonFailed(Exception):
     pass
 
