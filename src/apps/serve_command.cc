@@ -137,7 +137,8 @@ Status Serve(const ServeFlags& flags) {
                         std::make_shared<server::RequestObservers>(
                             std::vector<std::shared_ptr<server::RequestObserver>>{
                                 std::make_shared<server::RequestLog>(), metrics, recent}),
-                        server::Doorkeeper(std::move(setup.keys), std::move(setup.cors_origins)));
+                        server::Doorkeeper(std::move(setup.keys), std::move(setup.cors_origins),
+                                           setup.is_on_loopback));
   api.AddRoutes(router);
   control.AddRoutes(router);
   AnswerUnrouted(setup.http, router, *metrics);

@@ -83,7 +83,7 @@ bool IsLoopback(const std::string& host) {
 }
 
 void WarnOfOpenDoors(const ServeFlags& flags, const ServeSetup& setup) {
-  if (IsLoopback(flags.host)) {
+  if (setup.is_on_loopback) {
     return;
   }
   if (setup.keys.empty()) {
@@ -216,6 +216,7 @@ Result<ServeSetup> ResolveServeFlags(const ServeFlags& flags) {
     ASHLAR_TRY(CheckOrigin(origin));
   }
   setup.cors_origins = flags.cors_origins;
+  setup.is_on_loopback = IsLoopback(flags.host);
   setup.http.host = flags.host;
   setup.http.port = flags.port;
   setup.http.io_threads = flags.io_threads;

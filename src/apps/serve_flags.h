@@ -56,6 +56,7 @@ struct ServeSetup {
   server::OpenAiServerOptions api;  // without model names, version and clock
   server::ApiKeys keys;
   std::vector<std::string> cors_origins;
+  bool is_on_loopback = true;
 };
 
 // Errors: kInvalidArgument and kIo, naming the flag or file and what is right. Warns of what is

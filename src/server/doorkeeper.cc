@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <string>
 #include <utility>
 
 namespace ashlar::server {
@@ -11,6 +13,11 @@ namespace {
 constexpr std::string_view kScheme = "bearer ";
 // How long browsers remember an answer to a preflight.
 constexpr std::string_view kPreflightSeconds = "600";
+// How much of a header an error repeats.
+constexpr std::size_t kMaxShownBytes = 200;
+// Domains that are never public: RFC 6761, RFC 6762, and ICANN's for private use.
+constexpr auto kPrivateDomains =
+    std::to_array<std::string_view>({"localhost", "local", "internal"});
 
 bool StartsWithIgnoringCase(std::string_view text, std::string_view lower_case) {
   return text.size() >= lower_case.size() &&
@@ -19,10 +26,31 @@ bool StartsWithIgnoringCase(std::string_view text, std::string_view lower_case) 
          });
 }
 
+// "host:port" of "https://host:port"; empty where there is none.
+std::string_view HostOf(std::string_view origin) {
+  const std::size_t slashes = origin.find("://");
+  return slashes == std::string_view::npos ? std::string_view() : origin.substr(slashes + 3);
+}
+
 // "https://host:port" is the page's own server when Host is "host:port".
 bool IsSameOrigin(std::string_view origin, std::string_view host) {
-  const std::size_t slashes = origin.find("://");
-  return slashes != std::string_view::npos && !host.empty() && origin.substr(slashes + 3) == host;
+  return !host.empty() && HostOf(origin) == host;
+}
+
+// "[::1]:8080" as it is: names have no brackets.
+std::string_view WithoutPort(std::string_view host) {
+  return host.starts_with('[') ? host : host.substr(0, host.find(':'));
+}
+
+// An address, or a name of this machine or its network: nobody else can make it lead elsewhere.
+bool IsOwnName(std::string_view name) {
+  if (name.starts_with('[') || name.find_first_not_of("0123456789.") == std::string_view::npos) {
+    return true;
+  }
+  const std::string_view domain = name.substr(name.rfind('.') + 1);
+  return std::any_of(kPrivateDomains.begin(), kPrivateDomains.end(), [&](std::string_view mine) {
+    return domain.size() == mine.size() && StartsWithIgnoringCase(domain, mine);
+  });
 }
 
 // Empty without one.
@@ -38,9 +66,10 @@ std::string_view KeyOf(const net::HttpRequest& request) {
 
 }  // namespace
 
-Doorkeeper::Doorkeeper(ApiKeys keys, std::vector<std::string> cors_origins)
+Doorkeeper::Doorkeeper(ApiKeys keys, std::vector<std::string> cors_origins, bool is_on_loopback)
     : keys_(std::move(keys)),
       cors_origins_(std::move(cors_origins)),
+      is_on_loopback_(is_on_loopback),
       owner_(std::make_shared<const Tenant>(Tenant{.is_admin = true})) {}
 
 bool Doorkeeper::IsAllowed(std::string_view origin) const {
@@ -79,13 +108,30 @@ std::optional<net::HttpResponse> Doorkeeper::Preflight(const net::HttpRequest& r
   return response;
 }
 
+// With keys there is nothing to guard: a page does not know one.
+std::optional<ApiError> Doorkeeper::CheckHost(const net::HttpRequest& request) const {
+  const std::string_view name = WithoutPort(request.Header("host"));
+  if (!is_on_loopback_ || !keys_.empty() || IsOwnName(name) ||
+      std::any_of(cors_origins_.begin(), cors_origins_.end(), [&](std::string_view allowed) {
+        return allowed == "*" || WithoutPort(HostOf(allowed)) == name;
+      })) {
+    return std::nullopt;
+  }
+  const std::string shown(name.substr(0, kMaxShownBytes));
+  return ApiError{.status = 403,
+                  .message = fmt::format("this server asks for no key and serves this machine, so "
+                                         "it does not answer to the name '{}': use localhost; or "
+                                         "let it by --cors-origin http://{}, or by giving it keys",
+                                         shown, shown),
+                  .code = "host_not_allowed"};
+}
+
 std::optional<ApiError> Doorkeeper::CheckOrigin(const net::HttpRequest& request) const {
   const std::string_view origin = request.Header("origin");
   if (request.method != "POST" || origin.empty() || IsAllowed(origin) ||
       IsSameOrigin(origin, request.Header("host"))) {
     return std::nullopt;
   }
-  constexpr std::size_t kMaxShownBytes = 200;
   return ApiError{.status = 403,
                   .message = fmt::format("web pages of '{}' may not use this server; "
                                          "--cors-origin lets those of an origin",
@@ -95,6 +141,9 @@ std::optional<ApiError> Doorkeeper::CheckOrigin(const net::HttpRequest& request)
 
 ApiResult<std::shared_ptr<const Tenant>> Doorkeeper::Check(const net::HttpRequest& request,
                                                            Access access) const {
+  if (auto error = CheckHost(request)) {
+    return *std::move(error);
+  }
   if (auto error = CheckOrigin(request)) {
     return *std::move(error);
   }

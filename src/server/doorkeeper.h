@@ -1,8 +1,11 @@
-// What is asked of a request before it is looked at: where its web page comes from, and its key.
+// What is asked of a request before it is looked at: what name it came by, where its web page comes
+// from, and its key.
 //
 // Browsers send an Origin with what a page asks of another site. Answers are readable for pages of
 // the origins that --cors-origin names, and POSTs of pages from anywhere else are refused: without
-// that, any page could use a server that its reader runs on the loopback address without keys.
+// that, any page could use a server that its reader runs on the loopback address without keys. A
+// page whose own name is made to lead to the loopback address (DNS rebinding) is of no other origin
+// for the browser, so such a server answers only by names that no stranger can own.
 //
 // Immutable: any number of threads.
 #pragma once
@@ -31,8 +34,9 @@ class Doorkeeper {
  public:
   // Lets everybody in, and shows pages of other origins nothing.
   Doorkeeper() : Doorkeeper(ApiKeys(), {}) {}
-  // `cors_origins`: such as "https://chat.example.org"; "*" for all.
-  Doorkeeper(ApiKeys keys, std::vector<std::string> cors_origins);
+  // `cors_origins`: such as "https://chat.example.org"; "*" for all. `is_on_loopback`: only
+  // programs of this machine can connect.
+  Doorkeeper(ApiKeys keys, std::vector<std::string> cors_origins, bool is_on_loopback = false);
 
   // Adds what browsers need to know to the answer to come.
   void AddCorsHeaders(const net::HttpRequest& request, const net::Responder& responder) const;
@@ -42,17 +46,19 @@ class Doorkeeper {
   std::optional<net::HttpResponse> Preflight(const net::HttpRequest& request,
                                              std::string_view methods) const;
 
-  // Who asks; never null. Errors: 401 without a key that is known, 403 where the key or the page
-  // may not.
+  // Who asks; never null. Errors: 401 without a key that is known, 403 where the key, the page or
+  // the name may not.
   ApiResult<std::shared_ptr<const Tenant>> Check(const net::HttpRequest& request,
                                                  Access access) const;
 
  private:
   bool IsAllowed(std::string_view origin) const;
+  std::optional<ApiError> CheckHost(const net::HttpRequest& request) const;
   std::optional<ApiError> CheckOrigin(const net::HttpRequest& request) const;
 
   const ApiKeys keys_;
   const std::vector<std::string> cors_origins_;
+  const bool is_on_loopback_;
   const std::shared_ptr<const Tenant> owner_;  // everybody, where no key is asked for
 };
 

@@ -87,6 +87,34 @@ TEST(Doorkeeper, PagesOfOtherSitesMayNotPost) {
   EXPECT_TRUE(post(Doorkeeper({}, {"*"}), {{"host", "h:1"}, {"origin", "https://any.example"}}));
 }
 
+// A page of http://a.example whose name now leads to 127.0.0.1 is of the server's own origin for
+// the browser; its requests still say the name.
+TEST(Doorkeeper, OnLoopbackWithoutKeysOnlyOwnNamesAreAnswered) {
+  const auto get = [](const Doorkeeper& doorkeeper, const std::string& host) {
+    const auto caller = doorkeeper.Check(Request("GET", {{"host", host}}), Access::kAnybody);
+    return caller.ok() ? 200 : caller.error().status;
+  };
+  const Doorkeeper closed({}, {}, true);
+  for (const std::string own :
+       {"localhost", "localhost:8080", "LocalHost:1", "chat.localhost:1", "127.0.0.1:8080",
+        "127.0.0.2", "[::1]:8080", "[::1]", "host.docker.internal:8080", "box.local", ""}) {
+    EXPECT_EQ(get(closed, own), 200) << own;
+  }
+  for (const std::string name :
+       {"a.example:8080", "a.example", "localhost.a.example", "notlocalhost", "127.0.0.1.a.example",
+        "a.localhos", "1.2.3.4a", "a.example.", "localhost."}) {
+    EXPECT_EQ(get(closed, name), 403) << name;
+  }
+  const auto refusal = closed.Check(Request("GET", {{"host", "a.example"}}), Access::kAnybody);
+  EXPECT_NE(refusal.error().message.find("--cors-origin http://a.example"), std::string::npos);
+  EXPECT_EQ(get(Doorkeeper({}, {"https://a.example"}, true), "a.example"), 200);
+  EXPECT_EQ(get(Doorkeeper({}, {"http://a.example:80"}, true), "a.example:8080"), 200);
+  EXPECT_EQ(get(Doorkeeper({}, {"https://a.example"}, true), "b.example"), 403);
+  EXPECT_EQ(get(Doorkeeper({}, {"*"}, true), "b.example"), 200);
+  EXPECT_EQ(get(Doorkeeper({}, {}, false), "gpu-box:8080"), 200);
+  EXPECT_EQ(get(Doorkeeper(TwoKeys(), {}, true), "a.example"), 200);
+}
+
 TEST(Doorkeeper, AnswersAreReadableForPagesOfAllowedOrigins) {
   constexpr auto kAllow = "Access-Control-Allow-Origin";
   EXPECT_EQ(HeaderAfterCors(Doorkeeper(), "https://a.example", kAllow), "");

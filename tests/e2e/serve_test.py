@@ -113,6 +113,13 @@ class ServeTest(unittest.TestCase):
             self.assert_error(evil, 403, code="origin_not_allowed")
             self.assertIsNone(evil[1]["Access-Control-Allow-Origin"])
 
+    def test_names_that_lead_here(self):
+        with self.serve() as server:
+            own = server.ask("GET", "/v1/models", headers={"Host": "localhost:80"})
+            self.assertEqual(own[0], 200)
+            strange = server.ask("GET", "/v1/models", headers={"Host": "evil.example"})
+            self.assert_error(strange, 403, code="host_not_allowed")
+
     # limits
 
     def test_limits_are_answered(self):
