@@ -15,7 +15,7 @@ OUR_CODECS = {"f16": "f16", "q8_0": "k=q8,v=q8", "q4_0": "k=q4,v=q4"}
 
 
 def flash_modes(cache, asked):
-    """Of those asked for, what a llama.cpp has: a quantised V only goes with flash attention."""
+    """What to run of a llama.cpp: a quantised V goes with flash attention only, whatever was asked for."""
     return asked if cache == "f16" else ["on"]
 
 

@@ -48,6 +48,7 @@ class Text {
 
   void Fill(int tokens) {
     llama_memory_t memory = llama_get_memory(context_);
+    Require(llama_memory_can_shift(memory), "this model's cache has no places to move to");
     while (filled_ < tokens) {
       const int count = std::min(kBatch, tokens - filled_);
       if (batch_state_.empty()) ComputeBatch();
@@ -78,7 +79,9 @@ class Text {
   void ComputeBatch() {
     Decode(kFill, 0, kBatch);
     batch_state_.resize(llama_state_seq_get_size(context_, kFill));
-    llama_state_seq_get_data(context_, batch_state_.data(), batch_state_.size(), kFill);
+    Require(llama_state_seq_get_data(context_, batch_state_.data(), batch_state_.size(), kFill) ==
+                batch_state_.size(),
+            "a batch's state is not what it said");
     llama_memory_seq_rm(llama_get_memory(context_), kFill, -1, -1);
   }
 

@@ -137,8 +137,7 @@ Status Serve(const ServeFlags& flags) {
                         std::make_shared<server::RequestObservers>(
                             std::vector<std::shared_ptr<server::RequestObserver>>{
                                 std::make_shared<server::RequestLog>(), metrics, recent}),
-                        server::Doorkeeper(std::move(setup.keys), std::move(setup.cors_origins),
-                                           setup.is_on_loopback));
+                        server::Doorkeeper(std::move(setup.keys), std::move(setup.door)));
   api.AddRoutes(router);
   control.AddRoutes(router);
   AnswerUnrouted(setup.http, router, *metrics);

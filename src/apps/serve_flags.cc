@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -78,12 +79,29 @@ Status CheckOrigin(const std::string& origin) {
                    origin);
 }
 
-bool IsLoopback(const std::string& host) {
-  return host == "localhost" || host == "::1" || host.starts_with("127.");
+Status CheckHostName(const std::string& name) {
+  if (!name.empty() && name.find_first_of("/:[]?#@ ") == std::string::npos) return {};
+  return MakeError(ErrorCode::kInvalidArgument,
+                   "--allowed-host is '{}'; it must be a name without a scheme and a port, such as "
+                   "chat.example.org, or * for any",
+                   name);
+}
+
+// By which names requests may come. Where nothing else keeps strangers' web pages out (no keys, no
+// certificate whose name browsers compare, but an address that every page's reader has): by
+// allowed ones only.
+std::optional<std::vector<std::string>> HostsOf(const ServeFlags& flags, const ServeSetup& setup) {
+  const std::vector<std::string>& allowed = flags.allowed_hosts;
+  const bool is_guarded = !setup.keys.empty() || setup.http.tls != nullptr;
+  if (std::find(allowed.begin(), allowed.end(), "*") != allowed.end() ||
+      (allowed.empty() && (is_guarded || !net::IsOnLoopback(flags.host)))) {
+    return std::nullopt;
+  }
+  return allowed;
 }
 
 void WarnOfOpenDoors(const ServeFlags& flags, const ServeSetup& setup) {
-  if (setup.is_on_loopback) {
+  if (net::IsOnLoopback(flags.host)) {
     return;
   }
   if (setup.keys.empty()) {
@@ -111,6 +129,12 @@ void AddAccessFlags(CLI::App& command, ServeFlags& flags) {
       .add_option("--cors-origin", flags.cors_origins,
                   "web pages of this origin may use the server, such as "
                   "https://chat.example.org; again for more, * for all")
+      ->allow_extra_args(false);
+  command
+      .add_option("--allowed-host", flags.allowed_hosts,
+                  "a name by which requests may come, beside addresses and localhost; again for "
+                  "more, * for any. Any too when it is left out, but on the loopback address "
+                  "without keys and TLS")
       ->allow_extra_args(false);
   command.add_option("--tls-cert", flags.tls_cert,
                      "serve HTTPS with this certificate chain, a PEM file");
@@ -215,8 +239,10 @@ Result<ServeSetup> ResolveServeFlags(const ServeFlags& flags) {
   for (const std::string& origin : flags.cors_origins) {
     ASHLAR_TRY(CheckOrigin(origin));
   }
-  setup.cors_origins = flags.cors_origins;
-  setup.is_on_loopback = IsLoopback(flags.host);
+  setup.door.cors_origins = flags.cors_origins;
+  for (const std::string& name : flags.allowed_hosts) {
+    ASHLAR_TRY(CheckHostName(name));
+  }
   setup.http.host = flags.host;
   setup.http.port = flags.port;
   setup.http.io_threads = flags.io_threads;
@@ -227,6 +253,7 @@ Result<ServeSetup> ResolveServeFlags(const ServeFlags& flags) {
   setup.http.max_total_body_bytes =
       std::max(setup.http.max_total_body_bytes, setup.http.max_body_bytes);
   ASHLAR_ASSIGN(setup.http.tls, LoadTls(flags));
+  setup.door.hosts = HostsOf(flags, setup);
   setup.api.seed = flags.seed;
   setup.api.request_timeout_s = flags.request_timeout_s;
   if (flags.context_overflow == "stream") {

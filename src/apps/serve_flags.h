@@ -27,6 +27,7 @@ struct ServeFlags {
   std::string api_key_file;
   bool isolate_tenants = false;
   std::vector<std::string> cors_origins;
+  std::vector<std::string> allowed_hosts;
   std::string tls_cert;
   std::string tls_key;
   // How much.
@@ -55,8 +56,7 @@ struct ServeSetup {
   net::HttpServerOptions http;
   server::OpenAiServerOptions api;  // without model names, version and clock
   server::ApiKeys keys;
-  std::vector<std::string> cors_origins;
-  bool is_on_loopback = true;
+  server::DoorkeeperOptions door;
 };
 
 // Errors: kInvalidArgument and kIo, naming the flag or file and what is right. Warns of what is

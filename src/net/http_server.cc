@@ -27,6 +27,20 @@ constexpr std::size_t kMaxRefusing = 64;
 constexpr std::size_t kSpareDescriptors = 128;
 constexpr auto kAcceptRetry = std::chrono::milliseconds(50);
 
+// Where to listen: the first address that the host has. kInvalidArgument when it has none.
+Result<tcp::endpoint> EndpointOf(const std::string& host, std::uint16_t port) {
+  error_code error;
+  asio::io_context io;
+  const auto found = tcp::resolver(io).resolve(
+      host, std::to_string(port), tcp::resolver::passive | tcp::resolver::numeric_service, error);
+  if (host.empty() || error || found.empty()) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "cannot find the host '{}'; give an address such as 127.0.0.1 or 0.0.0.0",
+                     host);
+  }
+  return found.begin()->endpoint();
+}
+
 Error BindError(const HttpServerOptions& options, const error_code& error) {
   if (error == asio::error::address_in_use) {
     return MakeError(
@@ -137,17 +151,8 @@ class AsioHttpServer final : public HttpServer {
 
 Status AsioHttpServer::Listen() {
   const HttpServerOptions& options = core_->options;
+  ASHLAR_ASSIGN(const tcp::endpoint endpoint, EndpointOf(options.host, options.port));
   error_code error;
-  tcp::resolver resolver(core_->io);
-  const auto found =
-      resolver.resolve(options.host, std::to_string(options.port),
-                       tcp::resolver::passive | tcp::resolver::numeric_service, error);
-  if (options.host.empty() || error || found.empty()) {
-    return MakeError(ErrorCode::kInvalidArgument,
-                     "cannot find the host '{}'; give an address such as 127.0.0.1 or 0.0.0.0",
-                     options.host);
-  }
-  const tcp::endpoint endpoint = found.begin()->endpoint();
   acceptor_.open(endpoint.protocol(), error);
   if (!error) acceptor_.set_option(asio::socket_base::reuse_address(true), error);
   if (!error) acceptor_.bind(endpoint, error);
@@ -264,6 +269,16 @@ void AsioHttpServer::Stop(std::int64_t drain_ms) {
 }
 
 }  // namespace
+
+bool IsOnLoopback(const std::string& host) {
+  const auto endpoint = EndpointOf(host, 0);
+  if (!endpoint.ok()) return false;
+  const asio::ip::address address = endpoint->address();
+  if (address.is_v6() && address.to_v6().is_v4_mapped()) {
+    return asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6()).is_loopback();
+  }
+  return address.is_loopback();
+}
 
 Result<std::unique_ptr<HttpServer>> HttpServer::Start(const HttpServerOptions& options,
                                                       HttpHandler handler) {

@@ -68,6 +68,10 @@ struct HttpServerOptions {
   std::function<HttpResponse(int status, std::string_view message)> format_error = {};
 };
 
+// Whether only programs of this machine can connect to a server that listens on `host`. False for a
+// host that is none.
+bool IsOnLoopback(const std::string& host);
+
 // The one way to answer a request: Send once, or StartStream, Write..., End. Copyable handle; when
 // the last copy goes without an answer the server answers 500, and without an End the stream is
 // cut. After the client has left, calls do nothing. A HEAD request is answered like a GET; its body

@@ -360,6 +360,16 @@ TEST_F(HttpServerTest, SaysThatThePortIsTakenAndWhatToDo) {
   EXPECT_NE(second.error().message.find("--port"), std::string::npos);
 }
 
+TEST(IsOnLoopback, AsksWhereTheHostLeads) {
+  for (const char* host : {"127.0.0.1", "127.1.2.3", "localhost", "LOCALHOST", "::1",
+                           "0:0:0:0:0:0:0:1", "::ffff:127.0.0.1"}) {
+    EXPECT_TRUE(IsOnLoopback(host)) << host;
+  }
+  for (const char* host : {"0.0.0.0", "::", "192.0.2.1", "::ffff:192.0.2.1", "", "no host"}) {
+    EXPECT_FALSE(IsOnLoopback(host)) << host;
+  }
+}
+
 TEST_F(HttpServerTest, RefusesAHostThatIsNone) {
   for (const std::string host : {"", "256.1.1.1", "203.0.113.7"}) {
     const auto server = HttpServer::Start({.host = host, .port = 0}, [](HttpRequest, Responder) {});

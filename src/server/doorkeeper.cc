@@ -15,48 +15,39 @@ constexpr std::string_view kScheme = "bearer ";
 constexpr std::string_view kPreflightSeconds = "600";
 // How much of a header an error repeats.
 constexpr std::size_t kMaxShownBytes = 200;
-// Domains that are never public: RFC 6761, RFC 6762, and ICANN's for private use.
-constexpr auto kPrivateDomains =
-    std::to_array<std::string_view>({"localhost", "local", "internal"});
 
-bool StartsWithIgnoringCase(std::string_view text, std::string_view lower_case) {
-  return text.size() >= lower_case.size() &&
-         std::equal(lower_case.begin(), lower_case.end(), text.begin(), [](char want, char got) {
-           return want == (got >= 'A' && got <= 'Z' ? static_cast<char>(got - 'A' + 'a') : got);
-         });
-}
+char LowerCase(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
-// "host:port" of "https://host:port"; empty where there is none.
-std::string_view HostOf(std::string_view origin) {
-  const std::size_t slashes = origin.find("://");
-  return slashes == std::string_view::npos ? std::string_view() : origin.substr(slashes + 3);
+bool EqualsIgnoringCase(std::string_view a, std::string_view b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](char x, char y) { return LowerCase(x) == LowerCase(y); });
 }
 
 // "https://host:port" is the page's own server when Host is "host:port".
 bool IsSameOrigin(std::string_view origin, std::string_view host) {
-  return !host.empty() && HostOf(origin) == host;
+  const std::size_t slashes = origin.find("://");
+  return slashes != std::string_view::npos && !host.empty() && origin.substr(slashes + 3) == host;
 }
 
-// "[::1]:8080" as it is: names have no brackets.
-std::string_view WithoutPort(std::string_view host) {
-  return host.starts_with('[') ? host : host.substr(0, host.find(':'));
+// The name in a Host header: without its port and the dot that may end it. "[::1]:80" as it is.
+std::string_view NameOf(std::string_view host) {
+  if (host.starts_with('[')) return host;
+  host = host.substr(0, host.find(':'));
+  if (host.ends_with('.')) host.remove_suffix(1);
+  return host;
 }
 
-// An address, or a name of this machine or its network: nobody else can make it lead elsewhere.
-bool IsOwnName(std::string_view name) {
-  if (name.starts_with('[') || name.find_first_not_of("0123456789.") == std::string_view::npos) {
-    return true;
-  }
-  const std::string_view domain = name.substr(name.rfind('.') + 1);
-  return std::any_of(kPrivateDomains.begin(), kPrivateDomains.end(), [&](std::string_view mine) {
-    return domain.size() == mine.size() && StartsWithIgnoringCase(domain, mine);
-  });
+// An address, a name under localhost (RFC 6761), or none (HTTP/1.0).
+bool LeadsToWhatItSays(std::string_view name) {
+  constexpr std::string_view kLocalhost = "localhost";
+  return name.starts_with('[') || name.find_first_not_of("0123456789.") == std::string_view::npos ||
+         EqualsIgnoringCase(name.substr(name.rfind('.') + 1), kLocalhost);
 }
 
 // Empty without one.
 std::string_view KeyOf(const net::HttpRequest& request) {
   std::string_view header = request.Header("authorization");
-  if (!StartsWithIgnoringCase(header, kScheme)) {
+  if (!EqualsIgnoringCase(header.substr(0, kScheme.size()), kScheme)) {
     return {};
   }
   header.remove_prefix(kScheme.size());
@@ -66,14 +57,13 @@ std::string_view KeyOf(const net::HttpRequest& request) {
 
 }  // namespace
 
-Doorkeeper::Doorkeeper(ApiKeys keys, std::vector<std::string> cors_origins, bool is_on_loopback)
+Doorkeeper::Doorkeeper(ApiKeys keys, DoorkeeperOptions options)
     : keys_(std::move(keys)),
-      cors_origins_(std::move(cors_origins)),
-      is_on_loopback_(is_on_loopback),
+      options_(std::move(options)),
       owner_(std::make_shared<const Tenant>(Tenant{.is_admin = true})) {}
 
 bool Doorkeeper::IsAllowed(std::string_view origin) const {
-  return !origin.empty() && std::any_of(cors_origins_.begin(), cors_origins_.end(),
+  return !origin.empty() && std::any_of(options_.cors_origins.begin(), options_.cors_origins.end(),
                                         [origin](const std::string& allowed) {
                                           return allowed == "*" || allowed == origin;
                                         });
@@ -81,7 +71,7 @@ bool Doorkeeper::IsAllowed(std::string_view origin) const {
 
 void Doorkeeper::AddCorsHeaders(const net::HttpRequest& request,
                                 const net::Responder& responder) const {
-  if (cors_origins_.empty()) {
+  if (options_.cors_origins.empty()) {
     return;
   }
   responder.AddHeader("Vary", "Origin");
@@ -108,20 +98,17 @@ std::optional<net::HttpResponse> Doorkeeper::Preflight(const net::HttpRequest& r
   return response;
 }
 
-// With keys there is nothing to guard: a page does not know one.
 std::optional<ApiError> Doorkeeper::CheckHost(const net::HttpRequest& request) const {
-  const std::string_view name = WithoutPort(request.Header("host"));
-  if (!is_on_loopback_ || !keys_.empty() || IsOwnName(name) ||
-      std::any_of(cors_origins_.begin(), cors_origins_.end(), [&](std::string_view allowed) {
-        return allowed == "*" || WithoutPort(HostOf(allowed)) == name;
-      })) {
+  const std::string_view name = NameOf(request.Header("host"));
+  if (!options_.hosts.has_value() || LeadsToWhatItSays(name) ||
+      std::any_of(options_.hosts->begin(), options_.hosts->end(),
+                  [&](std::string_view host) { return EqualsIgnoringCase(host, name); })) {
     return std::nullopt;
   }
-  const std::string shown(name.substr(0, kMaxShownBytes));
+  const std::string_view shown = name.substr(0, kMaxShownBytes);
   return ApiError{.status = 403,
-                  .message = fmt::format("this server asks for no key and serves this machine, so "
-                                         "it does not answer to the name '{}': use localhost; or "
-                                         "let it by --cors-origin http://{}, or by giving it keys",
+                  .message = fmt::format("this server does not answer to the name '{}'; use its "
+                                         "address or localhost, or start it with --allowed-host {}",
                                          shown, shown),
                   .code = "host_not_allowed"};
 }

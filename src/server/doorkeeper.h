@@ -3,9 +3,10 @@
 //
 // Browsers send an Origin with what a page asks of another site. Answers are readable for pages of
 // the origins that --cors-origin names, and POSTs of pages from anywhere else are refused: without
-// that, any page could use a server that its reader runs on the loopback address without keys. A
-// page whose own name is made to lead to the loopback address (DNS rebinding) is of no other origin
-// for the browser, so such a server answers only by names that no stranger can own.
+// that, any page could use a server that its reader runs on the loopback address without keys.
+// A page that makes its own name lead to that address (DNS rebinding) is, for the browser, of the
+// server's origin; but its requests still say the name, and where `hosts` are given a name that is
+// not among them is refused.
 //
 // Immutable: any number of threads.
 #pragma once
@@ -30,13 +31,17 @@ enum class Access : std::uint8_t {
   kAdmin,    // shows or changes the whole server: a key that may
 };
 
+struct DoorkeeperOptions {
+  std::vector<std::string> cors_origins = {};  // such as "https://chat.example.org"; "*" for all
+  // Names by which requests may come, without ports, beside addresses and localhost, which nobody
+  // can make lead elsewhere. None: any name.
+  std::optional<std::vector<std::string>> hosts = {};
+};
+
 class Doorkeeper {
  public:
-  // Lets everybody in, and shows pages of other origins nothing.
-  Doorkeeper() : Doorkeeper(ApiKeys(), {}) {}
-  // `cors_origins`: such as "https://chat.example.org"; "*" for all. `is_on_loopback`: only
-  // programs of this machine can connect.
-  Doorkeeper(ApiKeys keys, std::vector<std::string> cors_origins, bool is_on_loopback = false);
+  // Without keys it lets everybody in; it shows pages of other origins nothing.
+  explicit Doorkeeper(ApiKeys keys = {}, DoorkeeperOptions options = {});
 
   // Adds what browsers need to know to the answer to come.
   void AddCorsHeaders(const net::HttpRequest& request, const net::Responder& responder) const;
@@ -57,8 +62,7 @@ class Doorkeeper {
   std::optional<ApiError> CheckOrigin(const net::HttpRequest& request) const;
 
   const ApiKeys keys_;
-  const std::vector<std::string> cors_origins_;
-  const bool is_on_loopback_;
+  const DoorkeeperOptions options_;
   const std::shared_ptr<const Tenant> owner_;  // everybody, where no key is asked for
 };
 

@@ -54,7 +54,7 @@ TEST(Doorkeeper, WithoutKeysEverybodyIsTheOwner) {
 }
 
 TEST(Doorkeeper, KeysOpenWhatTheyMay) {
-  const Doorkeeper doorkeeper(TwoKeys(), {});
+  const Doorkeeper doorkeeper(TwoKeys());
   EXPECT_EQ(Asked(doorkeeper, Access::kAnybody, ""), "as ");
   EXPECT_EQ(Asked(doorkeeper, Access::kTenant, ""), "401");
   EXPECT_EQ(Asked(doorkeeper, Access::kTenant, "Bearer wrong-0123456789"), "401");
@@ -81,54 +81,75 @@ TEST(Doorkeeper, PagesOfOtherSitesMayNotPost) {
                   .Check(Request("GET", {{"host", "h"}, {"origin", "https://evil.example"}}),
                          Access::kTenant)
                   .ok());  // which the page cannot read
-  const Doorkeeper open({}, {"https://chat.example"});
+  const Doorkeeper open({}, {.cors_origins = {"https://chat.example"}});
   EXPECT_TRUE(post(open, {{"host", "h:1"}, {"origin", "https://chat.example"}}));
   EXPECT_FALSE(post(open, {{"host", "h:1"}, {"origin", "https://chat.example.evil"}}));
-  EXPECT_TRUE(post(Doorkeeper({}, {"*"}), {{"host", "h:1"}, {"origin", "https://any.example"}}));
+  EXPECT_TRUE(post(Doorkeeper({}, {.cors_origins = {"*"}}),
+                   {{"host", "h:1"}, {"origin", "https://any.example"}}));
 }
 
-// A page of http://a.example whose name now leads to 127.0.0.1 is of the server's own origin for
-// the browser; its requests still say the name.
-TEST(Doorkeeper, OnLoopbackWithoutKeysOnlyOwnNamesAreAnswered) {
+Doorkeeper AnsweringTo(std::vector<std::string> hosts) {
+  return Doorkeeper({}, {.hosts = std::move(hosts)});
+}
+
+// A page of http://a.example:80 whose name now leads to 127.0.0.1: of the server's own origin for
+// the browser.
+TEST(Doorkeeper, ANameThatLeadsHereByItselfIsRefused) {
+  const Doorkeeper closed = AnsweringTo({});
+  const auto caller =
+      closed.Check(Request("POST", {{"host", "a.example:80"}, {"origin", "http://a.example:80"}}),
+                   Access::kAnybody);
+  ASSERT_FALSE(caller.ok());
+  EXPECT_EQ(caller.error().status, 403);
+  EXPECT_EQ(caller.error().code, "host_not_allowed");
+  EXPECT_NE(caller.error().message.find("--allowed-host a.example"), std::string::npos);
+}
+
+TEST(Doorkeeper, AddressesAndLocalhostAreAnsweredAndNamesThatAreAllowed) {
   const auto get = [](const Doorkeeper& doorkeeper, const std::string& host) {
     const auto caller = doorkeeper.Check(Request("GET", {{"host", host}}), Access::kAnybody);
     return caller.ok() ? 200 : caller.error().status;
   };
-  const Doorkeeper closed({}, {}, true);
-  for (const std::string own :
-       {"localhost", "localhost:8080", "LocalHost:1", "chat.localhost:1", "127.0.0.1:8080",
-        "127.0.0.2", "[::1]:8080", "[::1]", "host.docker.internal:8080", "box.local", ""}) {
-    EXPECT_EQ(get(closed, own), 200) << own;
+  const Doorkeeper closed = AnsweringTo({});
+  const Doorkeeper named = AnsweringTo({"gpu-box", "Chat.Example"});
+  const std::vector<std::string> always = {
+      "localhost",      "localhost:8080", "LocalHost:1", "localhost.:80", "chat.localhost:1",
+      "127.0.0.1:8080", "127.0.0.2",      "[::1]:8080",  "[::1]",         ""};
+  const std::vector<std::string> sometimes = {"gpu-box:8080", "gpu-box", "chat.example",
+                                              "CHAT.example.:1"};
+  const std::vector<std::string> never = {
+      "a.example:8080",      "localhost.a.example", "notlocalhost",
+      "127.0.0.1.a.example", "a.localhos",          "1.2.3.4a",
+      "gpu-box.a.example",   "a.chat.example",      "box.local"};
+  for (const std::string& host : always) {
+    EXPECT_EQ(get(closed, host), 200) << host;
+    EXPECT_EQ(get(named, host), 200) << host;
   }
-  for (const std::string name :
-       {"a.example:8080", "a.example", "localhost.a.example", "notlocalhost", "127.0.0.1.a.example",
-        "a.localhos", "1.2.3.4a", "a.example.", "localhost."}) {
-    EXPECT_EQ(get(closed, name), 403) << name;
+  for (const std::string& host : sometimes) {
+    EXPECT_EQ(get(closed, host), 403) << host;
+    EXPECT_EQ(get(named, host), 200) << host;
   }
-  const auto refusal = closed.Check(Request("GET", {{"host", "a.example"}}), Access::kAnybody);
-  EXPECT_NE(refusal.error().message.find("--cors-origin http://a.example"), std::string::npos);
-  EXPECT_EQ(get(Doorkeeper({}, {"https://a.example"}, true), "a.example"), 200);
-  EXPECT_EQ(get(Doorkeeper({}, {"http://a.example:80"}, true), "a.example:8080"), 200);
-  EXPECT_EQ(get(Doorkeeper({}, {"https://a.example"}, true), "b.example"), 403);
-  EXPECT_EQ(get(Doorkeeper({}, {"*"}, true), "b.example"), 200);
-  EXPECT_EQ(get(Doorkeeper({}, {}, false), "gpu-box:8080"), 200);
-  EXPECT_EQ(get(Doorkeeper(TwoKeys(), {}, true), "a.example"), 200);
+  for (const std::string& host : never) {
+    EXPECT_EQ(get(closed, host), 403) << host;
+    EXPECT_EQ(get(named, host), 403) << host;
+    EXPECT_EQ(get(Doorkeeper(), host), 200) << host;
+  }
 }
 
 TEST(Doorkeeper, AnswersAreReadableForPagesOfAllowedOrigins) {
   constexpr auto kAllow = "Access-Control-Allow-Origin";
   EXPECT_EQ(HeaderAfterCors(Doorkeeper(), "https://a.example", kAllow), "");
   EXPECT_EQ(HeaderAfterCors(Doorkeeper(), "https://a.example", "Vary"), "");
-  const Doorkeeper one({}, {"https://a.example"});
+  const Doorkeeper one({}, {.cors_origins = {"https://a.example"}});
   EXPECT_EQ(HeaderAfterCors(one, "https://a.example", kAllow), "https://a.example");
   EXPECT_EQ(HeaderAfterCors(one, "https://b.example", kAllow), "");
   EXPECT_EQ(HeaderAfterCors(one, "https://b.example", "Vary"), "Origin");
-  EXPECT_EQ(HeaderAfterCors(Doorkeeper({}, {"*"}), "https://b.example", kAllow),
+  EXPECT_EQ(HeaderAfterCors(Doorkeeper({}, {.cors_origins = {"*"}}), "https://b.example", kAllow),
             "https://b.example");
 }
 
 TEST(Doorkeeper, PreflightsOfAllowedOriginsAreAnsweredWithoutAKey) {
-  const Doorkeeper doorkeeper(TwoKeys(), {"https://a.example"});
+  const Doorkeeper doorkeeper(TwoKeys(), {.cors_origins = {"https://a.example"}});
   const Headers asked = {{"origin", "https://a.example"},
                          {"access-control-request-method", "POST"},
                          {"access-control-request-headers", "authorization,content-type"}};

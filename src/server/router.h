@@ -44,7 +44,7 @@ class Router {
  public:
   // `clock` must outlive every request; `observer` may be null.
   explicit Router(const Clock& clock, std::shared_ptr<RequestObserver> observer = nullptr,
-                  Doorkeeper doorkeeper = {});
+                  Doorkeeper doorkeeper = Doorkeeper());
   Router(const Router&) = delete;
   Router& operator=(const Router&) = delete;
 

@@ -140,20 +140,23 @@ TEST_F(RouterTest, AClientThatLeavesIsRemembered) {
 
 TEST_F(RouterTest, WhoMayNotAskIsRefusedByTheHead) {
   auto keys = ApiKeys::Parse("key-0123456789abcdef");
-  Router router(clock_, nullptr, Doorkeeper(*std::move(keys), {}));
+  Router router(clock_, nullptr,
+                Doorkeeper(*std::move(keys), {.hosts = std::vector<std::string>()}));
   router.Add({.method = "POST", .path = "/p", .handle = {}});
   router.Add({.method = "POST", .path = "/open", .access = Access::kAnybody, .handle = {}});
-  const auto status = [&](std::string path, std::string key) {
-    const auto refusal = router.RefuseHead({.method = "POST",
-                                            .path = std::move(path),
-                                            .query = {},
-                                            .headers = {{"authorization", "Bearer " + key}},
-                                            .body = {}});
+  const auto status = [&](std::string path, std::string key, std::string host = "localhost") {
+    const auto refusal = router.RefuseHead(
+        {.method = "POST",
+         .path = std::move(path),
+         .query = {},
+         .headers = {{"authorization", "Bearer " + key}, {"host", std::move(host)}},
+         .body = {}});
     return refusal.has_value() ? refusal->status : 0;
   };
   EXPECT_EQ(status("/p", "key-0123456789abcdef"), 0);
   EXPECT_EQ(status("/p", "key-0123456789abcdee"), 401);
   EXPECT_EQ(status("/open", ""), 0);
+  EXPECT_EQ(status("/open", "", "a.example"), 403);
 }
 
 }  // namespace

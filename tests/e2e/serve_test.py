@@ -114,11 +114,19 @@ class ServeTest(unittest.TestCase):
             self.assertIsNone(evil[1]["Access-Control-Allow-Origin"])
 
     def test_names_that_lead_here(self):
-        with self.serve() as server:
-            own = server.ask("GET", "/v1/models", headers={"Host": "localhost:80"})
-            self.assertEqual(own[0], 200)
-            strange = server.ask("GET", "/v1/models", headers={"Host": "evil.example"})
-            self.assert_error(strange, 403, code="host_not_allowed")
+        keys = self.file("names", OWNER_KEY)
+        for flags, is_open in [((), False), (("--host", "localhost"), False), (("--allowed-host", "box"), False),
+                               (("--allowed-host", "*"), True), (("--host", "0.0.0.0"), True),
+                               (("--api-key-file", keys), True)]:
+            with self.subTest(flags=flags), self.serve(*flags) as server:
+                self.assertEqual(server.ask("GET", "/health", headers={"Host": "localhost:80"})[0], 200)
+                self.assertEqual(server.ask("GET", "/health", headers={"Host": "box:80"})[0],
+                                 200 if is_open or "box" in flags else 403)
+                strange = server.ask("GET", "/health", headers={"Host": "evil.example"})
+                if is_open:
+                    self.assertEqual(strange[0], 200)
+                else:
+                    self.assert_error(strange, 403, code="host_not_allowed")
 
     # limits
 
@@ -226,6 +234,7 @@ class ServeTest(unittest.TestCase):
             (("--api-key-file", "/no/such/keys"), "/no/such/keys"),
             (("--api-key-file", short), "line 1"),
             (("--cors-origin", "chat.example"), "chat.example"),
+            (("--allowed-host", "http://chat.example"), "http://chat.example"),
             (("--max-body", "much"), "much"),
             (("--max-prompt-tokens", "0"), "--max-prompt-tokens"),
             (("--idle-timeout", "0"), "--idle-timeout"),

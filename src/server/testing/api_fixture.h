@@ -70,7 +70,7 @@ class OpenAiServerTest : public ::testing::Test {
       ASSERT_TRUE(parsed.ok()) << parsed.error().message;
       keys = *std::move(parsed);
     }
-    router_ = std::make_unique<Router>(clock_, observer_, Doorkeeper(std::move(keys), {}));
+    router_ = std::make_unique<Router>(clock_, observer_, Doorkeeper(std::move(keys)));
     server_->AddRoutes(*router_);
   }
 

@@ -39,7 +39,7 @@ class ControlFixture : public ::testing::Test {
         requests_(std::make_shared<RequestMetrics>(runner_.info().max_context)),
         recent_(std::make_shared<RecentRequests>()),
         observers_(std::make_shared<RequestObservers>(
-            std::vector<std::shared_ptr<RequestObserver>>{requests_, recent_, ended_})),
+            std::vector<std::shared_ptr<RequestObserver>>{requests_, recent_, observer_})),
         api_(runner_, tokenizer_, nullptr,
              {.model_names = {"tiny"}, .version = "1.2.3", .seed = 1}),
         control_(runner_, runner_.info(), requests_, recent_,
@@ -71,7 +71,7 @@ class ControlFixture : public ::testing::Test {
   // Until the request is over and all observers have heard of it.
   void WaitForEnd(CapturedAnswer& answer) {
     EXPECT_TRUE(answer.Wait());
-    EXPECT_TRUE(ended_->WaitForEnd(answer.Header("X-Request-Id")));
+    EXPECT_TRUE(observer_->WaitForEnd(answer.Header("X-Request-Id")));
   }
 
   // Tokens that depend on the seed, as JSON. Within the tiny model's bytes.
@@ -107,7 +107,8 @@ class ControlFixture : public ::testing::Test {
   const ByteTokenizer tokenizer_;
   const std::shared_ptr<RequestMetrics> requests_;
   const std::shared_ptr<RecentRequests> recent_;
-  const std::shared_ptr<RecordingObserver> ended_ = std::make_shared<RecordingObserver>();
+  // The last to be told.
+  const std::shared_ptr<RecordingObserver> observer_ = std::make_shared<RecordingObserver>();
   const std::shared_ptr<RequestObservers> observers_;
   OpenAiServer api_;
   ControlRoutes control_;

@@ -15,6 +15,8 @@
 
 namespace ashlar::server::testing {
 
+inline constexpr auto kPatience = std::chrono::seconds(20);  // of tests that wait
+
 class RecordingObserver final : public RequestObserver {
  public:
   struct Ended {
@@ -38,10 +40,10 @@ class RecordingObserver final : public RequestObserver {
     const std::lock_guard lock(mutex_);
     return ended_;
   }
-  // Requests end after their answers. False after a long time.
+  // Requests end after their answers. False after a long time. No two may have this id.
   bool WaitForEnd(std::string_view id) {
     std::unique_lock lock(mutex_);
-    return end_.wait_for(lock, std::chrono::seconds(20), [&] {
+    return end_.wait_for(lock, kPatience, [&] {
       return std::any_of(ended_.begin(), ended_.end(),
                          [&](const Ended& request) { return request.id == id; });
     });
