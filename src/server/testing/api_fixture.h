@@ -105,7 +105,7 @@ class OpenAiServerTest : public ::testing::Test {
 
   template <typename Condition>
   static bool WaitUntil(Condition condition) {
-    const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    const auto patience = std::chrono::steady_clock::now() + kPatience;
     while (!condition()) {
       if (std::chrono::steady_clock::now() > patience) {
         return false;
