@@ -32,8 +32,8 @@ namespace {
 // Codes of the rows that all panels of a call pass by before the next rows come.
 constexpr std::size_t kRowsBytes = std::size_t{512} << 10;
 
-// How far ahead of several rows' products a panel is asked for. Nearer and farther (1 and 4 KiB)
-// were slower from 2 rows on, on Zen 4 (bench/README.md); other processors were not measured.
+// How far ahead of products a panel is asked for. Nearer and farther (1 and 4 KiB) were slower from
+// 2 rows on, on Zen 4; for one row on Zen 5, 2 and 4 KiB do the same (bench/README.md).
 constexpr std::size_t kAheadBytes = 2048;
 constexpr std::size_t kLineBytes = 64;
 
@@ -224,15 +224,6 @@ HWY_INLINE void PrefetchLines(std::uintptr_t from, std::size_t bytes) {
   }
 }
 
-// Asks for the header of the chunk that begins with this unit, if it is longer than a line.
-template <DType kType>
-HWY_INLINE void PrefetchHeader(const std::byte* panel, std::size_t unit) {
-  constexpr std::size_t kBytes = ChunkHeaderBytes(ShapeOf(kType));
-  if (kBytes <= kLineBytes || unit % UnitsPerChunk(ShapeOf(kType)) != 0) return;
-  PrefetchLines(reinterpret_cast<std::uintptr_t>(panel + PlaceOfUnit(ShapeOf(kType), unit).header),
-                kBytes);
-}
-
 // Asks for as many bytes as a unit and its share of a header take, kAheadBytes on: beyond a panel's
 // end stands the next, and asking for what is not there does nothing.
 template <DType kType>
@@ -266,7 +257,7 @@ void MultiplyRow(const MatmulCodesArgs& args, const Piece& piece) {
   V sum = LoadBias(args, piece);
   Unit<kType> weights;
   for (std::size_t unit = 0; unit < args.w->k / kUnitColumns; ++unit) {
-    PrefetchHeader<kType>(piece.panel, unit);
+    PrefetchAhead<kType>(piece.panel, unit);
     weights.Load(piece.panel, unit, piece.lane);
     sum = weights.Continue(piece.x[unit], sum);
   }
