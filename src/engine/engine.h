@@ -128,6 +128,7 @@ class Engine {
   void ReportFirstToken(Sequence& sequence);
 
   const Clock& clock_;
+  const kernels::KernelSet& kernels_;
   const std::optional<sched::StepCost> step_cost_;
   const std::uint32_t max_guesses_;
   const std::uint32_t max_step_tokens_;

@@ -7,8 +7,9 @@
 namespace ashlar::engine {
 namespace {
 
-TokenLogprobs LogprobsOf(std::span<const float> logits, TokenId token, std::uint32_t top) {
-  const double log_sum = model::LogSumExp(logits);
+TokenLogprobs LogprobsOf(const kernels::KernelSet& kernels, std::span<const float> logits,
+                         TokenId token, std::uint32_t top) {
+  const double log_sum = model::LogSumExp(kernels, logits);
   const double logit = static_cast<double>(logits[static_cast<std::size_t>(token)]);
   return {.token = token,
           .logprob = static_cast<float>(logit - log_sum),
@@ -52,7 +53,7 @@ void Engine::Report(Sequence& sequence, std::uint64_t position, std::span<const 
   if (!request.prompt_logprobs) return;
   if (position + 1 < request.prompt.size()) {
     sequence.prompt_logprobs.push_back(
-        LogprobsOf(logits, request.prompt[position + 1], *request.top_logprobs));
+        LogprobsOf(kernels_, logits, request.prompt[position + 1], *request.top_logprobs));
   } else if (!sequence.reports_logits()) {
     sequence.text.compute_from = sched::KvText::kNothing;
   }
@@ -102,7 +103,7 @@ void Engine::SampleNext(Sequence& sequence, std::span<const float> logits) {
   ++stats_.generated_tokens;
   if (sequence.history) sequence.history->Add(token);
   if (request.top_logprobs) {
-    const TokenLogprobs logprobs = LogprobsOf(logits, token, *request.top_logprobs);
+    const TokenLogprobs logprobs = LogprobsOf(kernels_, logits, token, *request.top_logprobs);
     sequence.sink->OnToken(token, &logprobs);
   } else {
     sequence.sink->OnToken(token, nullptr);

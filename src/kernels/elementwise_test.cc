@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <functional>
 #include <limits>
 #include <vector>
@@ -169,6 +170,54 @@ TEST(Elementwise, AddAndScaleEqualTheReference) {
     k.scale(a, 0.37f, n, c);
     k.scale(a, -3.0f, n, a);
   });
+}
+
+TEST(Elementwise, MaxOfEqualsTheReference) {
+  ExpectSameBitsOnEveryIsa([](const KernelSet& k, std::size_t n, float* a, float* b, float* c) {
+    c[0] = k.max_of(a, n) + 0.0f;  // of zeros, +0
+    for (std::size_t i = 0; i < n; ++i) b[i] = -std::fabs(b[i]);
+    c[1] = k.max_of(b, n) + 0.0f;
+    b[n / 2] = std::numeric_limits<float>::quiet_NaN();
+    c[2] = k.max_of(b + n / 2, 1);  // nothing is left
+  });
+}
+
+TEST(Elementwise, SoftmaxTermsEqualTheReferenceAlsoInPlace) {
+  const auto run = [](const KernelSet& k, std::size_t n, float* x, float* out, float* sum) {
+    for (std::size_t i = 0; i < n; ++i) x[i] = x[i] > 9.5f ? 9.5f : x[i];
+    const double total = k.softmax_terms(x, 9.5f, 0.8f, n, out);
+    std::memcpy(sum, &total, sizeof total);
+  };
+  ExpectSameBitsOnEveryIsa([&](const KernelSet& k, std::size_t n, float* a, float* b, float* c) {
+    if (n > 0) run(k, n, a, b, c);
+  });
+  ExpectSameBitsOnEveryIsa([&](const KernelSet& k, std::size_t n, float* a, float*, float* c) {
+    if (n > 0) run(k, n, a, a, c);
+  });
+}
+
+TEST(Elementwise, SoftmaxTermsAreWhatTheirNameSays) {
+  Random random(7);
+  std::vector<float> x = random.Floats(1000, 20.0f);
+  x[3] = -std::numeric_limits<float>::infinity();
+  x[999] = std::numeric_limits<float>::quiet_NaN();
+  const KernelSet& k = KernelsFor(BestIsa());
+  const float max = k.max_of(x.data(), x.size());
+  EXPECT_EQ(max, *std::max_element(x.begin(), x.end() - 1));
+  std::vector<float> terms(x.size());
+  const double sum = k.softmax_terms(x.data(), max, 0.5f, x.size(), terms.data());
+  double want = 0;
+  for (std::size_t i = 0; i + 1 < x.size(); ++i) {
+    if (i == 3) continue;
+    const double term = std::exp((static_cast<double>(x[i]) - max) / 2);
+    // The exponent is rounded twice, the exponential is within 2 ulp.
+    const double error = (2 + std::fabs(x[i] - max)) * 0x1p-23;
+    EXPECT_NEAR(terms[i], term, error * term + 1e-37) << x[i];
+    want += term;
+  }
+  EXPECT_EQ(terms[3], 0.0f);
+  EXPECT_EQ(terms[999], 0.0f);
+  EXPECT_NEAR(sum, want, 1e-6 * want);
 }
 
 TEST(Elementwise, RmsNormIsWhatItsNameSays) {

@@ -104,6 +104,13 @@ struct KernelSet {
   // y[i] = x[i] * factor. y may be x.
   void (*scale)(const float* x, float factor, std::size_t n, float* y);
 
+  // The greatest of x, NaN left out; -infinity where nothing is left. (Of zeros either.)
+  float (*max_of)(const float* x, std::size_t n);
+
+  // out[i] = Exp((x[i] - max) * factor), 0 where x[i] is NaN; returns their Sum16 in f64. `max` is
+  // finite and no x[i] is greater, factor is at least 0. out may be x.
+  double (*softmax_terms)(const float* x, float max, float factor, std::size_t n, float* out);
+
   // x [n] times a Hadamard matrix (codec.h), in place.
   void (*hadamard)(float* x, std::size_t n);
 

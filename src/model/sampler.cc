@@ -1,7 +1,9 @@
 #include "model/sampler.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <functional>
 #include <limits>
 
 #include "base/rng.h"
@@ -9,14 +11,39 @@
 namespace ashlar::model {
 namespace {
 
-// Tokens this far below the largest logit (after temperature) have less than e^-40 = 4e-18 of its
-// probability: less than a double resolves in the sum. Leaving them out makes sampling fast.
-constexpr double kNegligible = 40.0;
+// No logits differ by so little that a lower temperature would choose otherwise.
+constexpr double kLowestTemperature = 1e-30;
+
+// Tokens of which only the heaviest is looked at: not worth it for fewer.
+constexpr std::size_t kLeastBlock = 16;
+// Blocks for each token that top_k keeps: with more, fewer others are as likely as they.
+constexpr std::size_t kBlocksPerToken = 8;
+
+// Logits whose exponentials are summed at a time.
+constexpr std::size_t kTermsAtOnce = 1024;
 
 // Total order: likelier first, lower id among equals.
 template <typename Entry>
 bool IsLikelier(const Entry& a, const Entry& b) {
   return a.logit != b.logit ? a.logit > b.logit : a.token < b.token;
+}
+
+template <typename Entries>
+double WeightOf(const Entries& candidates) {
+  double sum = 0;
+  for (const auto& candidate : candidates) sum += static_cast<double>(candidate.weight);
+  return sum;
+}
+
+// The first entry with which the weights so far exceed `rest`; the number of entries when rounding
+// left a crumb.
+template <typename Entry, typename Weight>
+std::size_t PickAt(double rest, const std::vector<Entry>& entries, Weight weight) {
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    rest -= static_cast<double>(weight(entries[i]));
+    if (rest < 0) return i;
+  }
+  return entries.size();
 }
 
 Error OutOfRange(std::string_view field, double value, std::string_view range) {
@@ -61,18 +88,20 @@ TokenHistory::TokenHistory(std::span<const TokenId> prompt) {
 
 void TokenHistory::Add(TokenId generated) { ++counts_[generated].generated; }
 
-Sampler::Sampler(std::size_t vocab_size) : adjusted_(vocab_size) {
+Sampler::Sampler(std::size_t vocab_size, const kernels::KernelSet& kernels)
+    : kernels_(kernels), adjusted_(vocab_size), weights_(vocab_size) {
   candidates_.reserve(vocab_size);
-  weights_.reserve(vocab_size);
+  selection_.reserve(vocab_size);
+  greatest_.reserve(vocab_size / kLeastBlock);
 }
 
 TokenId Sampler::Sample(std::span<const float> logits, const SamplingParams& params,
                         const TokenHistory& history, std::uint64_t position) {
   const bool is_adjusted = !params.logit_bias.empty() || params.repetition_penalty != 1.0 ||
                            params.presence_penalty != 0.0 || params.frequency_penalty != 0.0;
-  if (params.temperature == 0.0 && !is_adjusted) return ArgMax(logits);
+  if (params.temperature == 0.0 && !is_adjusted) return ArgMax(kernels_, logits);
   AdjustLogits(logits, params, history);
-  if (params.temperature == 0.0) return ArgMax(adjusted_);
+  if (params.temperature == 0.0) return ArgMax(kernels_, adjusted_);
   return Draw(params, position);
 }
 
@@ -94,67 +123,113 @@ void Sampler::AdjustLogits(std::span<const float> logits, const SamplingParams& 
 }
 
 TokenId Sampler::Draw(const SamplingParams& params, std::uint64_t position) {
-  const float best = adjusted_[static_cast<std::size_t>(ArgMax(adjusted_))];
-  if (!(best > -std::numeric_limits<float>::infinity())) return 0;
-  const double temperature = params.temperature;
+  const TokenId likeliest = ArgMax(kernels_, adjusted_);
+  const float best = adjusted_[static_cast<std::size_t>(likeliest)];
+  if (!std::isfinite(best)) return likeliest;
+  const double factor = 1.0 / std::max(params.temperature, kLowestTemperature);
+  const double sum = kernels_.softmax_terms(adjusted_.data(), best, static_cast<float>(factor),
+                                            adjusted_.size(), weights_.data());
+  const double at = RandomUnit(params.seed, /*stream=*/0, position);
+  if (params.top_k == 0 && params.top_p == 1.0 && params.min_p == 0.0) {
+    const std::size_t token = PickAt(at * sum, weights_, std::identity());
+    return token < weights_.size() ? static_cast<TokenId>(token) : likeliest;
+  }
+  const double left = Cut(params, sum);
+  const std::size_t i = PickAt(at * left, candidates_, std::mem_fn(&Candidate::weight));
+  return i < candidates_.size() ? candidates_[i].token : likeliest;
+}
+
+// Leaves in candidates_ what top_k, then top_p, then min_p keep, and returns its weight; `sum`: of
+// all tokens.
+double Sampler::Cut(const SamplingParams& params, double sum) {
+  const bool has_top_p = params.top_p < 1.0;
+  double least = params.min_p;
+  if (params.top_k > 0) {
+    least = WeightThatManyHave(params.top_k);
+  } else if (has_top_p) {
+    // Tokens lighter than the average of what top_p leaves out are less than all of it together.
+    // (A half: room for rounding.)
+    least = (1.0 - params.top_p) * sum / static_cast<double>(weights_.size()) / 2;
+  }
   candidates_.clear();
-  const float floor_logit =
-      static_cast<float>(static_cast<double>(best) - kNegligible * temperature);
-  for (std::size_t i = 0; i < adjusted_.size(); ++i) {
-    if (adjusted_[i] >= floor_logit) candidates_.push_back({adjusted_[i], static_cast<TokenId>(i)});
-  }
-  const bool needs_order = params.top_k > 0 || params.top_p < 1.0 || params.min_p > 0.0;
-  if (needs_order) {
-    const std::size_t keep = params.top_k > 0
-                                 ? std::min<std::size_t>(params.top_k, candidates_.size())
-                                 : candidates_.size();
-    const auto keep_end = candidates_.begin() + static_cast<std::ptrdiff_t>(keep);
-    std::partial_sort(candidates_.begin(), keep_end, candidates_.end(), IsLikelier<Candidate>);
-    candidates_.erase(keep_end, candidates_.end());
-  }
-  weights_.clear();
-  double sum = 0;
-  for (const Candidate& candidate : candidates_) {
-    weights_.push_back(std::exp((static_cast<double>(candidate.logit) - best) / temperature));
-    sum += weights_.back();
-  }
-  if (needs_order) {
-    std::size_t keep = weights_.size();
-    if (params.top_p < 1.0) {
-      double mass = 0;
-      keep = 0;
-      while (keep < weights_.size() && mass < params.top_p * sum) mass += weights_[keep++];
-      keep = std::max<std::size_t>(keep, 1);
-    }
-    // weights_[0] is 1, the likeliest token's.
-    while (keep > 1 && weights_[keep - 1] < params.min_p) --keep;
-    weights_.resize(keep);
-    sum = 0;
-    for (const double weight : weights_) sum += weight;
-  }
-  double rest = RandomUnit(params.seed, /*stream=*/0, position) * sum;
   for (std::size_t i = 0; i < weights_.size(); ++i) {
-    rest -= weights_[i];
-    if (rest < 0) return candidates_[i].token;
+    if (weights_[i] == 0.0f || static_cast<double>(weights_[i]) < least) continue;
+    candidates_.push_back({adjusted_[i], static_cast<TokenId>(i), weights_[i]});
   }
-  return candidates_[weights_.size() - 1].token;  // rounding left a crumb
+  if (params.top_k > 0) {
+    KeepTopK(params.top_k);
+    sum = WeightOf(candidates_);
+  }
+  if (has_top_p) KeepTopP(params.top_p * sum);
+  if (params.min_p > 0) {
+    std::erase_if(candidates_, [&](const Candidate& candidate) {
+      return static_cast<double>(candidate.weight) < params.min_p;
+    });
+  }
+  return WeightOf(candidates_);
 }
 
-TokenId ArgMax(std::span<const float> logits) {
-  float best = -std::numeric_limits<float>::infinity();
-  for (const float logit : logits) best = logit > best ? logit : best;
+// A weight that at least `count` tokens have: `count` blocks of tokens have one as heavy each.
+float Sampler::WeightThatManyHave(std::size_t count) {
+  const std::size_t block = weights_.size() / kBlocksPerToken / count;
+  if (block < kLeastBlock) return 0.0f;
+  greatest_.clear();
+  for (std::size_t i = 0; i + block <= weights_.size(); i += block) {
+    greatest_.push_back(kernels_.max_of(weights_.data() + i, block));
+  }
+  const auto last = greatest_.begin() + static_cast<std::ptrdiff_t>(count - 1);
+  std::nth_element(greatest_.begin(), last, greatest_.end(), std::greater());
+  return *last;
+}
+
+void Sampler::KeepTopK(std::size_t count) {
+  if (count >= candidates_.size()) return;
+  selection_ = candidates_;
+  const auto end = selection_.begin() + static_cast<std::ptrdiff_t>(count);
+  std::partial_sort(selection_.begin(), end, selection_.end(), IsLikelier<Candidate>);
+  KeepDownTo(selection_[count - 1]);
+}
+
+// Keeps the fewest candidates, likeliest first, that weigh `mass` together.
+void Sampler::KeepTopP(double mass) {
+  selection_ = candidates_;
+  // The last of them is one of these; those before them weigh what `mass` has lost.
+  std::span<Candidate> range = selection_;
+  while (range.size() > 1) {
+    const std::span<Candidate> likelier = range.first(range.size() / 2);
+    std::nth_element(range.begin(), likelier.end(), range.end(), IsLikelier<Candidate>);
+    const double weight = WeightOf(likelier);
+    if (weight >= mass) {
+      range = likelier;
+    } else {
+      mass -= weight;
+      range = range.subspan(likelier.size());
+    }
+  }
+  if (!range.empty()) KeepDownTo(range.front());
+}
+
+void Sampler::KeepDownTo(const Candidate& last) {
+  std::erase_if(candidates_,
+                [&](const Candidate& candidate) { return IsLikelier(last, candidate); });
+}
+
+TokenId ArgMax(const kernels::KernelSet& kernels, std::span<const float> logits) {
+  const float best = kernels.max_of(logits.data(), logits.size());
   if (best == -std::numeric_limits<float>::infinity()) return 0;
-  return static_cast<TokenId>(std::find(logits.begin(), logits.end(), best) - logits.begin());
+  return static_cast<TokenId>(std::ranges::find(logits, best) - logits.begin());
 }
 
-double LogSumExp(std::span<const float> logits) {
-  const double best = static_cast<double>(logits[static_cast<std::size_t>(ArgMax(logits))]);
-  if (!std::isfinite(best)) return best;
+double LogSumExp(const kernels::KernelSet& kernels, std::span<const float> logits) {
+  const float best = kernels.max_of(logits.data(), logits.size());
+  if (!std::isfinite(best)) return static_cast<double>(best);
+  std::array<float, kTermsAtOnce> terms;
   double sum = 0;
-  for (const float logit : logits) {
-    if (logit > -std::numeric_limits<float>::infinity()) sum += std::exp(logit - best);
+  for (std::size_t i = 0; i < logits.size(); i += kTermsAtOnce) {
+    sum += kernels.softmax_terms(logits.data() + i, best, 1.0f,
+                                 std::min(kTermsAtOnce, logits.size() - i), terms.data());
   }
-  return best + std::log(sum);
+  return static_cast<double>(best) + std::log(sum);
 }
 
 std::vector<std::pair<TokenId, float>> TopLogprobs(std::span<const float> logits, std::size_t count,

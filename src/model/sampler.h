@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "kernels/kernel_set.h"
 #include "model/sampling_params.h"
 
 namespace ashlar::model {
@@ -30,10 +31,11 @@ class TokenHistory {
   std::unordered_map<TokenId, Counts> counts_;
 };
 
-// Owns scratch for one vocabulary; not thread-safe.
+// Owns scratch for one vocabulary; not thread-safe. A choice takes time in proportion to the
+// vocabulary, whatever it cuts off: nothing is sorted as a whole.
 class Sampler {
  public:
-  explicit Sampler(std::size_t vocab_size);
+  Sampler(std::size_t vocab_size, const kernels::KernelSet& kernels);
 
   // The next token of a sequence, at `position` in it. `logits` [vocab] f32 is not changed. NaN
   // logits are never chosen; when no logit is above -infinity the answer is token 0. Precondition:
@@ -42,25 +44,36 @@ class Sampler {
                  const TokenHistory& history, std::uint64_t position);
 
  private:
+  // A token that top_k, top_p and min_p may cut off.
   struct Candidate {
     float logit;
     TokenId token;
+    float weight;  // probability, as a multiple of the likeliest token's
   };
 
   void AdjustLogits(std::span<const float> logits, const SamplingParams& params,
                     const TokenHistory& history);
   TokenId Draw(const SamplingParams& params, std::uint64_t position);
+  double Cut(const SamplingParams& params, double sum);
+  float WeightThatManyHave(std::size_t count);
+  void KeepTopK(std::size_t count);
+  void KeepTopP(double mass);
+  void KeepDownTo(const Candidate& last);
 
+  const kernels::KernelSet& kernels_;
   std::vector<float> adjusted_;
-  std::vector<Candidate> candidates_;
-  std::vector<double> weights_;
+  std::vector<float> weights_;         // of all tokens
+  std::vector<Candidate> candidates_;  // by id
+  std::vector<Candidate> selection_;   // of them, in no order
+  std::vector<float> greatest_;        // weight of each block of tokens
 };
 
 // Largest logit, lowest id among equals; NaN never. 0 when nothing is above -infinity.
-TokenId ArgMax(std::span<const float> logits);
+TokenId ArgMax(const kernels::KernelSet& kernels, std::span<const float> logits);
 
-// log(sum(exp(logits))) in f64, NaN logits left out.
-double LogSumExp(std::span<const float> logits);
+// log(sum(exp(logits))) within 1e-6, NaN logits left out; the largest logit where that is not
+// finite.
+double LogSumExp(const kernels::KernelSet& kernels, std::span<const float> logits);
 
 // The `count` largest logits as (token, logit - log_sum), most likely first, ties by lower id.
 // log_sum: LogSumExp(logits).

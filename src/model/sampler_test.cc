@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <map>
 #include <random>
+
+#include "base/rng.h"
 
 namespace ashlar::model {
 namespace {
@@ -14,16 +17,18 @@ namespace {
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
+const kernels::KernelSet& Kernels() { return kernels::KernelsFor(kernels::BestIsa()); }
+
 TokenId SampleOnce(std::vector<float> logits, const SamplingParams& params,
                    const TokenHistory& history = TokenHistory({}), std::uint64_t position = 0) {
-  Sampler sampler(logits.size());
+  Sampler sampler(logits.size(), Kernels());
   return sampler.Sample(logits, params, history, position);
 }
 
 // How often each token is drawn at positions 0 .. draws-1.
 std::map<TokenId, int> Histogram(const std::vector<float>& logits, const SamplingParams& params,
                                  int draws) {
-  Sampler sampler(logits.size());
+  Sampler sampler(logits.size(), Kernels());
   const TokenHistory history({});
   std::map<TokenId, int> counts;
   for (int i = 0; i < draws; ++i) {
@@ -58,7 +63,7 @@ TEST(Sampler, ADrawIsAFunctionOfSeedAndPosition) {
   std::vector<TokenId> forward, backward;
   forward.reserve(40);
   backward.reserve(40);
-  Sampler sampler(logits.size());
+  Sampler sampler(logits.size(), Kernels());
   const TokenHistory history({});
   for (std::uint64_t p = 0; p < 40; ++p)
     forward.push_back(sampler.Sample(logits, params, history, p));
@@ -93,6 +98,83 @@ TEST(Sampler, TopKTopPAndMinPKeepWhatTheySay) {
   EXPECT_EQ(kept({.min_p = 0.4}), (std::vector<TokenId>{1, 2}));
   EXPECT_EQ(kept({.min_p = 1.0}), (std::vector<TokenId>{1}));
   EXPECT_EQ(kept({.top_k = 3, .min_p = 0.4}), (std::vector<TokenId>{1, 2}));
+}
+
+// What the parameters keep, by sorting all tokens: (id, probability), in the order of ids. Empty
+// when rounding decides where top_p or min_p cuts.
+std::map<std::size_t, double> KeptOf(const std::vector<float>& logits,
+                                     const SamplingParams& params) {
+  constexpr double kClose = 1e-5;
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    if (logits[i] > -kInfinity) order.push_back(i);
+  }
+  std::ranges::stable_sort(order, std::greater(), [&](std::size_t i) { return logits[i]; });
+  if (params.top_k > 0) order.resize(std::min<std::size_t>(order.size(), params.top_k));
+  std::vector<double> weights;
+  double sum = 0;
+  for (const std::size_t i : order) {
+    weights.push_back(
+        std::exp((static_cast<double>(logits[i]) - logits[order[0]]) / params.temperature));
+    sum += weights.back();
+  }
+  double mass = 0;
+  std::map<std::size_t, double> kept;
+  for (std::size_t i = 0; i < order.size() && mass < params.top_p * sum; ++i) {
+    mass += weights[i];
+    if (params.top_p < 1 && std::abs(mass - params.top_p * sum) < kClose * sum) return {};
+    if (std::abs(weights[i] - params.min_p) < kClose && i > 0) return {};
+    if (weights[i] >= params.min_p) kept[order[i]] = weights[i];
+  }
+  sum = 0;
+  for (const auto& [token, weight] : kept) sum += weight;
+  for (auto& [token, weight] : kept) weight /= sum;
+  return kept;
+}
+
+TEST(Sampler, DrawsWhatSortingAllTokensWould) {
+  std::mt19937 random(11);
+  const auto one_of = [&](auto... values) {
+    const double all[] = {static_cast<double>(values)...};
+    return all[random() % std::size(all)];
+  };
+  int compared = 0;
+  for (int round = 0; round < 400; ++round) {
+    std::vector<float> logits(1 + random() % 3000);
+    std::normal_distribution<float> normal(0, static_cast<float>(one_of(0.1, 2, 6)));
+    const bool has_ties = random() % 2 == 0;
+    for (float& logit : logits) {
+      logit = normal(random);
+      if (has_ties) logit = std::round(logit * 2) / 2;
+      if (random() % 50 == 0) logit = random() % 2 == 0 ? -kInfinity : kNan;
+    }
+    logits[random() % logits.size()] = 1.0f;
+    const SamplingParams params = {.temperature = one_of(0.3, 1, 2),
+                                   .top_k = static_cast<std::uint32_t>(one_of(0, 0, 1, 7, 500)),
+                                   .top_p = one_of(1, 1, 0.999, 0.9, 0.3, 1e-6),
+                                   .min_p = one_of(0, 0, 0.001, 0.2, 1),
+                                   .seed = random()};
+    const std::map<std::size_t, double> kept = KeptOf(logits, params);
+    if (kept.empty()) continue;
+    Sampler sampler(logits.size(), Kernels());
+    for (std::uint64_t position = 0; position < 20; ++position) {
+      double rest = RandomUnit(params.seed, 0, position);
+      bool is_close = false;  // to the border of two tokens
+      auto want = kept.begin();
+      for (auto at = kept.begin(); at != kept.end() && rest >= -1e-6; ++at) {
+        want = at;
+        rest -= at->second;
+        is_close = std::abs(rest) < 1e-6;
+        if (rest < 0) break;
+      }
+      if (is_close) continue;
+      ++compared;
+      ASSERT_EQ(sampler.Sample(logits, params, TokenHistory({}), position), want->first)
+          << logits.size() << " tokens, T " << params.temperature << ", top_k " << params.top_k
+          << ", top_p " << params.top_p << ", min_p " << params.min_p;
+    }
+  }
+  EXPECT_GT(compared, 6000);
 }
 
 TEST(Sampler, PenaltiesCountWhatTheyShould) {
@@ -151,10 +233,10 @@ TEST(Logprobs, AreNormalisedAndOrdered) {
   std::normal_distribution<float> normal(0, 3);
   std::vector<float> logits(300);
   for (float& logit : logits) logit = std::round(normal(random) * 4) / 4;  // ties happen
-  const double log_sum = LogSumExp(logits);
+  const double log_sum = LogSumExp(Kernels(), logits);
   double mass = 0;
   for (const float logit : logits) mass += std::exp(logit - log_sum);
-  EXPECT_NEAR(mass, 1.0, 1e-9);
+  EXPECT_NEAR(mass, 1.0, 3e-7);  // of f32 exponentials
 
   std::vector<TokenId> order(logits.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<TokenId>(i);

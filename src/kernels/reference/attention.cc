@@ -363,6 +363,8 @@ const KernelSet& Kernels() {
       .softcap = Softcap,
       .add = Add,
       .scale = Scale,
+      .max_of = MaxOf,
+      .softmax_terms = SoftmaxTerms,
       .hadamard = Hadamard,
       .store_kv = StoreKv,
       .encode = Encode,

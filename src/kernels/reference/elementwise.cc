@@ -35,13 +35,6 @@ float Sum16(const float* v, std::size_t n) {
   return Fold16(lanes);
 }
 
-float Fold16(float* lanes) {
-  for (std::size_t half = 8; half > 0; half /= 2) {
-    for (std::size_t i = 0; i < half; ++i) lanes[i] += lanes[i + half];
-  }
-  return lanes[0];
-}
-
 void RmsNorm(const float* x, const float* weight, float eps, std::size_t n, float* y) {
   float squares[16] = {};
   for (std::size_t i = 0; i < n; ++i) squares[i % 16] = std::fma(x[i], x[i], squares[i % 16]);
@@ -130,6 +123,22 @@ void Add(float* x, const float* y, std::size_t n) {
 
 void Scale(const float* x, float factor, std::size_t n, float* y) {
   for (std::size_t i = 0; i < n; ++i) y[i] = x[i] * factor;
+}
+
+float MaxOf(const float* x, std::size_t n) {
+  float max = -std::numeric_limits<float>::infinity();
+  for (std::size_t i = 0; i < n; ++i) max = x[i] > max ? x[i] : max;
+  return max;
+}
+
+double SoftmaxTerms(const float* x, float max, float factor, std::size_t n, float* out) {
+  double lanes[16] = {};
+  for (std::size_t i = 0; i < n; ++i) {
+    const float term = Exp((x[i] - max) * factor);
+    out[i] = std::isnan(term) ? 0.0f : term;
+    lanes[i % 16] += static_cast<double>(out[i]);
+  }
+  return Fold16(lanes);
 }
 
 }  // namespace reference

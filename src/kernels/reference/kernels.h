@@ -23,6 +23,8 @@ void SiluClamped(const float* x, const float* up, std::size_t n, float* out);
 void Softcap(float* x, float cap, std::size_t n);
 void Add(float* x, const float* y, std::size_t n);
 void Scale(const float* x, float factor, std::size_t n, float* y);
+float MaxOf(const float* x, std::size_t n);
+double SoftmaxTerms(const float* x, float max, float factor, std::size_t n, float* out);
 
 void Hadamard(float* x, std::size_t n);
 

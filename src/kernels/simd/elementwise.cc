@@ -3,6 +3,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/simd/elementwise.cc"
 #include "hwy/foreach_target.h"
+#include "kernels/reference/sum16.h"
 #include "kernels/simd/kernels-inl.h"
 #include "kernels/simd/vectors-inl.h"
 
@@ -198,6 +199,50 @@ void Scale(const float* x, float factor, std::size_t n, float* y) {
   for (std::size_t i = 0; i < n; i += kLanes) {
     StoreFirst(hn::Mul(LoadFirst(d, x + i, n - i), hn::Set(d, factor)), d, y + i, n - i);
   }
+}
+
+float MaxOf(const float* x, std::size_t n) {
+  const D d;
+  V max[kVectorsPer16];
+  for (V& v : max) v = hn::Set(d, -std::numeric_limits<float>::infinity());
+  std::size_t i = 0;
+  for (; i + 16 <= n; i += 16) {
+    ASHLAR_UNROLL
+    for (std::size_t h = 0; h < kVectorsPer16; ++h) {
+      max[h] = MaxOfNumbers(hn::LoadU(d, x + i + h * kLanes), max[h]);
+    }
+  }
+  float greatest = -std::numeric_limits<float>::infinity();
+  for (; i < n; ++i) greatest = x[i] > greatest ? x[i] : greatest;
+  for (const V& v : max) greatest = std::max(greatest, hn::GetLane(hn::MaxOfLanes(d, v)));
+  return greatest;
+}
+
+double SoftmaxTerms(const float* x, float max, float factor, std::size_t n, float* out) {
+  const D d;
+  const hn::Half<D> half;
+  const hn::Repartition<double, D> dd;
+  hn::Vec<decltype(dd)> sums[2 * kVectorsPer16];  // lanes 0 .. 15
+  for (auto& sum : sums) sum = hn::Zero(dd);
+  for (std::size_t begin = 0; begin < n; begin += 16) {
+    ASHLAR_UNROLL
+    for (std::size_t h = 0; h < kVectorsPer16; ++h) {
+      const std::size_t i = begin + h * kLanes;
+      if (i >= n) break;
+      const V below =
+          hn::Mul(hn::Sub(LoadFirst(d, x + i, n - i), hn::Set(d, max)), hn::Set(d, factor));
+      V term = hn::IfThenElseZero(hn::Eq(below, below), ExpOfNonPositive(below));
+      if (n - i < kLanes) term = hn::IfThenElseZero(hn::FirstN(d, n - i), term);
+      StoreFirst(term, d, out + i, n - i);
+      sums[2 * h] = hn::Add(sums[2 * h], hn::PromoteTo(dd, hn::LowerHalf(half, term)));
+      sums[2 * h + 1] = hn::Add(sums[2 * h + 1], hn::PromoteTo(dd, hn::UpperHalf(half, term)));
+    }
+  }
+  alignas(64) double lanes[16];
+  for (std::size_t i = 0; i < 2 * kVectorsPer16; ++i) {
+    hn::Store(sums[i], dd, lanes + i * (kLanes / 2));
+  }
+  return reference::Fold16(lanes);
 }
 
 void Merge(const MergeArgs& args) {

@@ -284,14 +284,14 @@ void MultiplyRows(const MatmulCodesArgs& args, const Piece& piece) {
   }
 }
 
-// Rows [begin, end) of x, whole groups, times a panel.
+// Rows [begin, end) of x, whole groups, times the panel of rows of W from `first` on.
 template <DType kType>
-void MultiplyPanel(const MatmulCodesArgs& args, std::size_t panel, std::size_t begin,
-                   std::size_t end) {
-  Piece piece = {.panel = args.w->data + panel * PackedPanelBytes(kType, args.w->k)};
+void MultiplyPanel(const MatmulCodesArgs& args, const std::byte* panel, std::size_t first,
+                   std::size_t begin, std::size_t end) {
+  Piece piece = {.panel = panel};
   for (std::size_t s = 0; s < kVectorsPer16; ++s) {
     piece.lane = LaneOfStream(s);
-    piece.first = panel * kPanelRows + piece.lane;
+    piece.first = first + piece.lane;
     if (piece.first >= args.w->n) return;
     piece.count = std::min(kLanes, args.w->n - piece.first);
     for (std::size_t row = begin; row < end; row += kActivationRows) {
@@ -309,10 +309,12 @@ void MatmulCodesOf(const MatmulCodesArgs& args) {
       ActivationBlocks(kActivationRows, args.w->k) * sizeof(ActivationBlock);
   const std::size_t groups =
       std::max<std::size_t>(1, kRowsBytes / std::max<std::size_t>(1, group_bytes));
+  const std::size_t panel_bytes = PackedPanelBytes(kType, args.w->k);
   for (std::size_t begin = 0; begin < args.rows; begin += groups * kActivationRows) {
     const std::size_t end = std::min(args.rows, begin + groups * kActivationRows);
     for (std::size_t panel = args.panel_begin; panel < args.panel_end; ++panel) {
-      MultiplyPanel<kType>(args, panel, begin, end);
+      MultiplyPanel<kType>(args, args.w->data + panel * panel_bytes, panel * kPanelRows, begin,
+                           end);
     }
   }
 }
