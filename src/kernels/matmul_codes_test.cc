@@ -28,8 +28,8 @@ std::vector<ActivationBlock> Encode(const KernelSet& kernels, const float* x, st
   std::vector<ActivationBlock> blocks(ActivationBlocks(rows, k));
   for (std::size_t r = 0; r < rows; ++r) {
     const ActivationPlace place = PlaceOfActivations(rows, k, r);
-    kernels.encode_activations(
-        {.x = x + r * stride, .k = k, .out = blocks.data() + place.first, .stride = place.stride});
+    ActivationBlock* const out = blocks.empty() ? nullptr : &blocks[place.first];
+    kernels.encode_activations({.x = x + r * stride, .k = k, .out = out, .stride = place.stride});
   }
   return blocks;
 }

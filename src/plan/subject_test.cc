@@ -69,7 +69,8 @@ class RunningEngine {
   // `tokens` of a prompt and `generated` after it.
   std::shared_ptr<engine::RecordingSink> Submit(std::uint64_t tokens, std::uint64_t generated) {
     auto sink = std::make_shared<engine::RecordingSink>();
-    engine_->Submit(RequestId(++requests_),
+    ++requests_;
+    engine_->Submit(RequestId(requests_),
                     {.prompt = std::vector<TokenId>(tokens, static_cast<TokenId>(requests_ % 200)),
                      .sampling = {.temperature = 0},
                      .max_tokens = generated},
