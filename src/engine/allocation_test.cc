@@ -27,12 +27,14 @@ TEST_P(AllocationOf, DecodeStepsDoNone) {
   Monitor monitor;
   engine->Observe(&monitor);
   std::vector<std::shared_ptr<CountingSink>> sinks;
+  const model::SamplingParams choices[] = {
+      {.temperature = 0.8, .top_k = 40},
+      {.temperature = 0.8, .top_p = 0.9},
+      {.temperature = 0.8, .top_k = 1, .top_p = 0.9, .min_p = 0.01}};
   for (std::uint64_t i = 0; i < 3; ++i) {
     sinks.push_back(std::make_shared<CountingSink>());
-    engine->Submit(
-        RequestId(i),
-        {.prompt = {1, 2, 3}, .sampling = {.temperature = 0.8, .top_k = 40}, .max_tokens = 100},
-        sinks.back(), 0);
+    engine->Submit(RequestId(i), {.prompt = {1, 2, 3}, .sampling = choices[i], .max_tokens = 100},
+                   sinks.back(), 0);
   }
   for (int i = 0; i < 3; ++i) engine->Step();  // prefill, and the first tokens
   const std::uint64_t before = AllocationsSoFar().calls;
@@ -42,7 +44,7 @@ TEST_P(AllocationOf, DecodeStepsDoNone) {
   EngineReport report;
   monitor.AddTo(report);
   EXPECT_GT(report.histograms.itl.count(), 180u);
-  EXPECT_GE(engine->cache().events().last_sequence(), 4u);  // the three have one text
+  EXPECT_GE(engine->cache().events().last_sequence(), 4u);  // the texts seal blocks
 }
 
 INSTANTIATE_TEST_SUITE_P(Codecs, AllocationOf,

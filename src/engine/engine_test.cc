@@ -7,6 +7,8 @@
 #include <random>
 
 #include "engine/testing/tiny_engine.h"
+#include "kernels/kernel_set.h"
+#include "model/sampler.h"
 
 namespace ashlar::engine {
 namespace {

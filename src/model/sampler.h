@@ -32,7 +32,7 @@ class TokenHistory {
 };
 
 // Owns scratch for one vocabulary; not thread-safe. A choice takes time in proportion to the
-// vocabulary, whatever it cuts off: nothing is sorted as a whole.
+// vocabulary, as a rule, whatever it cuts off: nothing is sorted as a whole.
 class Sampler {
  public:
   Sampler(std::size_t vocab_size, const kernels::KernelSet& kernels);
@@ -55,7 +55,7 @@ class Sampler {
                     const TokenHistory& history);
   TokenId Draw(const SamplingParams& params, std::uint64_t position);
   double Cut(const SamplingParams& params, double sum);
-  float WeightThatManyHave(std::size_t count);
+  float LogitThatManyReach(std::size_t count);
   void KeepTopK(std::size_t count);
   void KeepTopP(double mass);
   void KeepDownTo(const Candidate& last);
@@ -65,7 +65,7 @@ class Sampler {
   std::vector<float> weights_;         // of all tokens
   std::vector<Candidate> candidates_;  // by id
   std::vector<Candidate> selection_;   // of them, in no order
-  std::vector<float> greatest_;        // weight of each block of tokens
+  std::vector<float> stretch_max_;     // the largest logit of each stretch of tokens
 };
 
 // Largest logit, lowest id among equals; NaN never. 0 when nothing is above -infinity.

@@ -123,7 +123,8 @@ std::map<std::size_t, double> KeptOf(const std::vector<float>& logits,
   for (std::size_t i = 0; i < order.size() && mass < params.top_p * sum; ++i) {
     mass += weights[i];
     if (params.top_p < 1 && std::abs(mass - params.top_p * sum) < kClose * sum) return {};
-    if (std::abs(weights[i] - params.min_p) < kClose && i > 0) return {};
+    const bool is_at_border = std::abs(weights[i] - params.min_p) < kClose;
+    if (params.min_p > 0 && is_at_border && i > 0) return {};
     if (weights[i] >= params.min_p) kept[order[i]] = weights[i];
   }
   sum = 0;
@@ -149,11 +150,12 @@ TEST(Sampler, DrawsWhatSortingAllTokensWould) {
       if (random() % 50 == 0) logit = random() % 2 == 0 ? -kInfinity : kNan;
     }
     logits[random() % logits.size()] = 1.0f;
-    const SamplingParams params = {.temperature = one_of(0.3, 1, 2),
-                                   .top_k = static_cast<std::uint32_t>(one_of(0, 0, 1, 7, 500)),
-                                   .top_p = one_of(1, 1, 0.999, 0.9, 0.3, 1e-6),
-                                   .min_p = one_of(0, 0, 0.001, 0.2, 1),
-                                   .seed = random()};
+    const SamplingParams params = {
+        .temperature = one_of(0.3, 1, 2),
+        .top_k = static_cast<std::uint32_t>(one_of(0, 0, 1, 7, 500, logits.size() - 1)),
+        .top_p = one_of(1, 1, 1 - 1e-9, 0.999, 0.9, 0.3, 1e-6),
+        .min_p = one_of(0, 0, 0.001, 0.2, 1),
+        .seed = random()};
     const std::map<std::size_t, double> kept = KeptOf(logits, params);
     if (kept.empty()) continue;
     Sampler sampler(logits.size(), Kernels());
@@ -161,11 +163,10 @@ TEST(Sampler, DrawsWhatSortingAllTokensWould) {
       double rest = RandomUnit(params.seed, 0, position);
       bool is_close = false;  // to the border of two tokens
       auto want = kept.begin();
-      for (auto at = kept.begin(); at != kept.end() && rest >= -1e-6; ++at) {
+      for (auto at = kept.begin(); at != kept.end() && rest >= 0; ++at) {
         want = at;
         rest -= at->second;
-        is_close = std::abs(rest) < 1e-6;
-        if (rest < 0) break;
+        is_close = is_close || std::abs(rest) < 1e-6;
       }
       if (is_close) continue;
       ++compared;
@@ -175,6 +176,42 @@ TEST(Sampler, DrawsWhatSortingAllTokensWould) {
     }
   }
   EXPECT_GT(compared, 6000);
+}
+
+TEST(Sampler, ChoosesAlikeOnEveryIsa) {
+  std::mt19937 random(13);
+  std::normal_distribution<float> normal(0, 3);
+  std::vector<float> logits(3001);
+  for (float& logit : logits) logit = normal(random);
+  logits[17] = kNan;
+  const SamplingParams choices[] = {{}, {.top_k = 9}, {.top_p = 0.8}, {.min_p = 0.01}};
+  for (const SamplingParams& params : choices) {
+    std::vector<TokenId> want;
+    for (const kernels::Isa isa : kernels::RunnableIsas()) {
+      Sampler sampler(logits.size(), kernels::KernelsFor(isa));
+      std::vector<TokenId> got;
+      for (std::uint64_t position = 0; position < 50; ++position) {
+        got.push_back(sampler.Sample(logits, params, TokenHistory({}), position));
+      }
+      if (want.empty()) want = got;
+      EXPECT_EQ(got, want) << NameOf(isa);
+    }
+  }
+}
+
+TEST(Sampler, LogitsAndTemperaturesAtTheirLimits) {
+  const auto draw = [](std::vector<float> logits, double temperature) {
+    return SampleOnce(std::move(logits), {.temperature = temperature, .top_p = 0.9});
+  };
+  for (const double temperature : {1e-300, 1.0, 100.0}) {
+    EXPECT_EQ(draw({1, kInfinity, 2, kNan}, temperature), 1);
+    EXPECT_EQ(draw({-kInfinity, -kInfinity}, temperature), 0);
+    EXPECT_EQ(draw({kNan, kNan, 0}, temperature), 2);
+    EXPECT_EQ(draw({-3e38f, kNan, 3e38f}, temperature), 2);
+  }
+  EXPECT_EQ(draw({1.0f, std::nextafter(1.0f, 2.0f)}, 1e-300), 1);
+  const auto hot = Histogram({0, 1}, {.temperature = 100}, 1000);
+  EXPECT_NEAR(hot.at(0), 500, 60);
 }
 
 TEST(Sampler, PenaltiesCountWhatTheyShould) {
@@ -221,11 +258,33 @@ TEST(Sampler, ValidateNamesFieldValueAndRange) {
   EXPECT_NE(message({.top_p = 1.01}), "");
   EXPECT_NE(message({.min_p = -1}), "");
   EXPECT_NE(message({.repetition_penalty = 0}), "");
+  EXPECT_NE(message({.repetition_penalty = 1e-45}), "");  // logits would overflow
+  EXPECT_EQ(message({.repetition_penalty = 0.01}), "");
   EXPECT_NE(message({.presence_penalty = 2.1}), "");
   EXPECT_NE(message({.frequency_penalty = -2.1}), "");
   EXPECT_EQ(message({.logit_bias = {{9, 1.0f}}}), "");
   EXPECT_NE(message({.logit_bias = {{10, 1.0f}}}).find("0 to 9"), std::string::npos);
   EXPECT_NE(message({.logit_bias = {{0, 101.0f}}}), "");
+}
+
+TEST(Logprobs, LogSumExpOfAnyNumberOfLogits) {
+  std::mt19937 random(4);
+  std::normal_distribution<float> normal(0, 5);
+  for (const std::size_t size : {1u, 15u, 1023u, 1024u, 1025u, 2500u}) {
+    std::vector<float> logits(size);
+    double sum = 0;
+    for (float& logit : logits) logit = normal(random);
+    logits[size / 2] = kNan;
+    logits.back() = 1.0f;
+    if (size > 20) logits[size - 3] = -kInfinity;
+    for (const float logit : logits) sum += std::isnan(logit) ? 0 : std::exp(double{logit});
+    EXPECT_NEAR(LogSumExp(Kernels(), logits), std::log(sum), 1e-6) << size;
+  }
+  const std::vector<float> none = {-kInfinity, kNan};
+  EXPECT_EQ(LogSumExp(Kernels(), {}), -kInfinity);
+  EXPECT_EQ(LogSumExp(Kernels(), none), -kInfinity);
+  const std::vector<float> unbounded = {1, kInfinity};
+  EXPECT_EQ(LogSumExp(Kernels(), unbounded), kInfinity);
 }
 
 TEST(Logprobs, AreNormalisedAndOrdered) {

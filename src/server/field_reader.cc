@@ -90,8 +90,10 @@ void FieldReader::Integer(std::string_view name, std::int64_t lowest, std::int64
     return FailType(name, "a whole number", *value);
   }
   if (!number.has_value() || *number < lowest || *number > highest) {
-    return Fail(name, fmt::format("is {}; it must be a whole number from {} to {}", Quote(*value),
-                                  lowest, highest));
+    // JSON's numbers with a point or an exponent are f64: whole ones beyond 2^53 are not exact.
+    const bool is_inexact = value->is_number_float() && !number.has_value();
+    return Fail(name, fmt::format("is {}; it must be a whole number from {} to {}{}", Quote(*value),
+                                  lowest, highest, is_inexact ? ", in digits alone" : ""));
   }
   out = number;
 }

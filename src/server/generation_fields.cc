@@ -18,8 +18,7 @@ void ReadSampling(FieldReader& fields, model::SamplingParams& out) {
   fields.Number("temperature", {.lowest = 0, .highest = 100}, out.temperature);
   fields.Number("top_p", {.lowest = 0, .highest = 1, .excludes_lowest = true}, out.top_p);
   fields.Number("min_p", {.lowest = 0, .highest = 1}, out.min_p);
-  fields.Number("repetition_penalty", {.lowest = 0, .highest = 100, .excludes_lowest = true},
-                out.repetition_penalty);
+  fields.Number("repetition_penalty", {.lowest = 0.01, .highest = 100}, out.repetition_penalty);
   fields.Number("presence_penalty", {.lowest = -2, .highest = 2}, out.presence_penalty);
   fields.Number("frequency_penalty", {.lowest = -2, .highest = 2}, out.frequency_penalty);
   // vLLM's way of saying "all" is -1.
@@ -244,6 +243,7 @@ void RejectUnsupported(FieldReader& fields) {
   struct Unsupported {
     std::string_view name;
     std::string_view advice;
+    std::optional<double> neutral = std::nullopt;  // the number that asks for nothing
   };
   static constexpr std::array kFields = {
       Unsupported{"audio", "this server speaks text only"},
@@ -265,13 +265,24 @@ void RejectUnsupported(FieldReader& fields) {
       Unsupported{"prompt_embeds", "give the prompt as text or token ids"},
       // A completion that must fit between two texts.
       Unsupported{"suffix", "leave it out"},
+      // Other servers' ways to choose a token; clients send them with neutral values.
+      Unsupported{"repeat_penalty", "use 'repetition_penalty'", 1},
+      Unsupported{"typical_p", "use 'top_p' or 'min_p'", 1},
+      Unsupported{"tfs_z", "use 'top_p' or 'min_p'", 1},
+      Unsupported{"top_a", "use 'min_p'", 0},
+      Unsupported{"mirostat", "use 'top_p' or 'min_p'", 0},
+      Unsupported{"dynatemp_range", "use 'temperature'", 0},
+      Unsupported{"xtc_probability", "use 'temperature'", 0},
+      Unsupported{"dry_multiplier", "use 'frequency_penalty'", 0},
   };
   for (const Unsupported& field : kFields) {
     const Json* value = fields.Find(field.name);
-    if (value != nullptr && !(value->is_string() && value->get_ref<const std::string&>().empty()) &&
-        !(value->is_array() && value->empty())) {
-      return fields.Fail(field.name, fmt::format("is not supported; {}", field.advice));
-    }
+    if (value == nullptr) continue;
+    const bool is_empty = (value->is_string() && value->get_ref<const std::string&>().empty()) ||
+                          (value->is_array() && value->empty());
+    const bool is_neutral = field.neutral && value->is_number() && *value == *field.neutral;
+    if (is_empty || is_neutral) continue;
+    return fields.Fail(field.name, fmt::format("is not supported; {}", field.advice));
   }
   if (const Json* format = fields.Find("response_format")) {
     const Json type = format->is_object() ? format->value("type", Json()) : Json();

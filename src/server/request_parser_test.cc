@@ -84,7 +84,7 @@ TEST(ParseCompletionRequest, ReadsEveryField) {
       R"("max_tokens":0,"n":2,"best_of":3,"stop":["x","yy"],"stop_token_ids":[5],"logprobs":4,)"
       R"("include_stop_str_in_output":true,"ignore_eos":true,"echo":true,"add_special_tokens":false,)"
       R"("skip_special_tokens":false,"user":"u","cache_salt":"s","priority":-3,"timeout":2.5,"suffix":"",)"
-      R"("use_beam_search":false,"odd":{})"));
+      R"("use_beam_search":false,"repeat_penalty":1.0,"mirostat":0,"odd":{})"));
   const GenerationOptions& options = request.options;
   EXPECT_EQ(options.model, "m");
   EXPECT_EQ(options.sampling.temperature, 0.5);
@@ -130,6 +130,10 @@ TEST(ParseCompletionRequest, NamesTheFieldThatIsWrong) {
       {"top_k", R"("top_k":4294967296)"},
       {"min_p", R"("min_p":2)"},
       {"repetition_penalty", R"("repetition_penalty":0)"},
+      {"repetition_penalty", R"("repetition_penalty":0.009)"},
+      {"repeat_penalty", R"("repeat_penalty":1.8)"},
+      {"mirostat", R"("mirostat":2)"},
+      {"dry_multiplier", R"("dry_multiplier":0.8)"},
       {"presence_penalty", R"("presence_penalty":2.5)"},
       {"frequency_penalty", R"("frequency_penalty":[1])"},
       {"seed", R"("seed":1.5)"},
