@@ -189,9 +189,9 @@ TEST(Sampler, ChoosesAlikeOnEveryIsa) {
     std::vector<TokenId> want;
     for (const kernels::Isa isa : kernels::RunnableIsas()) {
       Sampler sampler(logits.size(), kernels::KernelsFor(isa));
-      std::vector<TokenId> got;
-      for (std::uint64_t position = 0; position < 50; ++position) {
-        got.push_back(sampler.Sample(logits, params, TokenHistory({}), position));
+      std::vector<TokenId> got(50);
+      for (std::size_t position = 0; position < got.size(); ++position) {
+        got[position] = sampler.Sample(logits, params, TokenHistory({}), position);
       }
       if (want.empty()) want = got;
       EXPECT_EQ(got, want) << NameOf(isa);

@@ -19,7 +19,8 @@ struct SamplingParams {
   double top_p = 1.0;        // keep the smallest set whose probabilities reach p; (0, 1]
   double min_p = 0.0;        // drop what is less likely than min_p times the likeliest; [0, 1]
   double repetition_penalty = 1.0;  // divides positive / multiplies negative logits of tokens seen
-                                    // in prompt or completion (CTRL, Keskar et al. 2019); [0.01, 100]
+                                    // in prompt or completion (CTRL, Keskar et al. 2019); [0.01,
+                                    // 100]
   double presence_penalty = 0.0;    // subtracted once from tokens generated before; [-2, 2]
   double frequency_penalty = 0.0;   // subtracted per earlier occurrence in the completion; [-2, 2]
   std::vector<std::pair<TokenId, float>> logit_bias = {};  // added; [-100, 100] each
