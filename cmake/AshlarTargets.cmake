@@ -15,7 +15,7 @@ function(ashlar_test name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
   add_executable(${name}_test ${ARG_SOURCES})
   target_link_libraries(${name}_test PRIVATE ashlar_${name} ${ARG_DEPS} GTest::gmock GTest::gtest_main)
-  if(ASHLAR_SANITIZE)  # to optimise instrumented tests takes longer than to run them
+  if(ASHLAR_SANITIZE)  # optimising instrumented tests takes longer than it saves
     target_compile_options(${name}_test PRIVATE -O0)
   endif()
   gtest_discover_tests(${name}_test TEST_PREFIX ${name}/ DISCOVERY_MODE PRE_TEST

@@ -8,10 +8,8 @@
 // Many rows are cut so that the codes of a cut stay in level 2 while panels pass by, as long as a
 // group of rows fits in half of it (k up to 8,192).
 //
-// Panels are read from front to back. One row's products are so short that the processor reads
-// ahead by itself, best if nothing interferes: only long headers are asked for, as a whole, since
-// reading a few bytes of them before each unit would make a second walk beside the first. Several
-// rows' products keep it from reading ahead, so they ask for what comes.
+// Panels are read from front to back, and products ask for what comes: the processor alone reads
+// ahead not at all beside several rows, and not always far enough beside one (bench/README.md).
 #include "kernels/simd/targets.h"  // first: says which targets exist
 
 #include <bit>
